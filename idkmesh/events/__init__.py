@@ -1,0 +1,1 @@
+"""Facts and the log that keeps them: event types, their codec, and the store."""

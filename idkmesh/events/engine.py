@@ -1,0 +1,218 @@
+"""SQLite, done properly: one configured connection, and every engine error as a code.
+
+Each setting is here for a measured reason; ``docs/decisions.md`` gives them.
+"""
+
+import re
+from functools import cache
+from typing import Final
+
+import apsw
+
+from idkmesh.errors import ErrorCode, StoreError
+from idkmesh.events import files
+from idkmesh.events.sql import statements
+
+OLDEST_ENGINE: Final = (3, 51, 3)
+_SYNC_FULL: Final = 2
+
+_SCHEMA: Final = statements(__file__, "schema.sql")
+_OBJECTS: Final = (
+    "SELECT type, name, tbl_name, sql FROM sqlite_schema"
+    " WHERE name NOT LIKE 'sqlite\\_stat%' ESCAPE '\\' ORDER BY type, name"
+)
+
+
+def require_engine(version: str) -> None:
+    """Refuse an SQLite with the WAL-reset defect.
+
+    Raises:
+        StoreError: The engine is older than 3.51.3 (``store_unsafe``).
+    """
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < OLDEST_ENGINE:
+        message = "expected SQLite 3.51.3 or newer, but the engine is older"
+        raise StoreError(ErrorCode.STORE_UNSAFE, message)
+
+
+def connect(path: str, *, read_only: bool, timeout_ms: int, vfs: str | None) -> apsw.Connection:
+    """Open one connection with every setting that the promises rest on.
+
+    Raises:
+        StoreError: Whatever the engine refuses, as a code; ``store_unsafe`` where it does
+            not keep WAL and FULL.
+    """
+    access = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    connection: apsw.Connection | None = None
+    try:
+        connection = apsw.Connection(
+            path, flags=access | apsw.SQLITE_OPEN_NOFOLLOW, vfs=vfs, statementcachesize=64
+        )
+        connection.set_busy_timeout(timeout_ms)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+        connection.enable_load_extension(False)  # noqa: FBT003  (apsw's own signature)
+        for pragma in ("foreign_keys=ON", "cell_size_check=ON", "mmap_size=0", "synchronous=FULL"):
+            connection.pragma(*pragma.split("="))
+    except apsw.Error as error:
+        if connection is not None:
+            discard(connection)
+        raise translated(error) from error
+    return connection
+
+
+def use_wal(connection: apsw.Connection, *, in_memory: bool) -> None:
+    """Make sure of WAL and FULL, by what the engine answers and not by what was asked.
+
+    Raises:
+        StoreError: The engine stayed in another mode (``store_unsafe``).
+    """
+    try:
+        writable = not connection.readonly("main")
+        mode = connection.pragma("journal_mode", "WAL" if writable and not in_memory else None)
+        level = connection.pragma("synchronous")
+    except apsw.Error as error:
+        raise translated(error) from error
+    if mode != ("memory" if in_memory else "wal") or level != _SYNC_FULL:
+        message = "expected the engine to keep WAL and FULL, but it stayed in another mode"
+        raise StoreError(ErrorCode.STORE_UNSAFE, message)
+
+
+def create(connection: apsw.Connection) -> None:
+    """Make an empty file a ledger, wholly or not at all.
+
+    This runs in the rollback journal, before WAL: so the file's own header carries the
+    application's mark from its first commit on, and a crash leaves an empty file.
+    """
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+        try:
+            if not connection.execute(_OBJECTS).fetchall():
+                connection.pragma("application_id", files.APPLICATION_ID)
+                connection.pragma("user_version", files.USER_VERSION)
+                for part in _SCHEMA.values():
+                    connection.execute(part)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+    except apsw.Error as error:
+        raise translated(error) from error
+
+
+def is_empty(connection: apsw.Connection) -> bool:
+    """Say whether the file holds no page yet."""
+    try:
+        return bool(connection.pragma("page_count") == 0)
+    except apsw.Error as error:
+        raise translated(error) from error
+
+
+def require_schema(connection: apsw.Connection) -> None:
+    """Compare the schema found with the one expected.
+
+    Raises:
+        StoreError: ``store_foreign`` (another program's file), ``store_newer`` (a later
+            version's), ``store_corrupt`` (ours, with an altered schema).
+    """
+    try:
+        application_id = connection.pragma("application_id")
+        version = connection.pragma("user_version")
+        found = connection.execute(_OBJECTS).fetchall()
+    except apsw.Error as error:
+        raise translated(error) from error
+    if application_id != files.APPLICATION_ID:
+        message = "expected an idkmesh ledger, but the database is another program's"
+        raise StoreError(ErrorCode.STORE_FOREIGN, message)
+    files.judge_version(int(version))
+    if found != _expected_objects():
+        message = "expected the ledger's own schema, but the file's is another"
+        raise StoreError(ErrorCode.STORE_CORRUPT, message)
+
+
+def reset_tables(connection: apsw.Connection) -> None:
+    """Drop whatever the log folds to and make the tables anew."""
+    for _, name, table, _ in _expected_objects():
+        if name == table and name != "events":
+            connection.execute(f'DROP TABLE IF EXISTS "{name}"')
+    connection.execute(_SCHEMA["tables"])
+
+
+@cache
+def _expected_objects() -> list[tuple[object, ...]]:
+    """Return the schema that a new ledger has."""
+    connection = apsw.Connection(files.MEMORY)
+    for part in _SCHEMA.values():
+        connection.execute(part)
+    objects = connection.execute(_OBJECTS).fetchall()
+    connection.close()
+    return objects
+
+
+def discard(connection: apsw.Connection) -> None:
+    """Close a connection that nothing good is expected of any more."""
+    try:
+        connection.close(True)  # noqa: FBT003  (apsw's own signature)
+    except apsw.Error:
+        return
+
+
+def translated(error: apsw.Error) -> StoreError:
+    """Return the ledger's code for an engine error; the caller keeps it as the cause."""
+    for kind, code, message in _MEANINGS:
+        if isinstance(error, kind):
+            return StoreError(code, message)
+    message = "expected the engine to carry the statement out, but it refused"
+    return StoreError(ErrorCode.STORE_CORRUPT, message)
+
+
+_MEANINGS: Final[tuple[tuple[type[apsw.Error], ErrorCode, str], ...]] = (
+    (
+        apsw.BusyError,
+        ErrorCode.STORE_LOCKED,
+        "expected the file within the busy timeout, but another program held it",
+    ),
+    (
+        apsw.LockedError,
+        ErrorCode.STORE_LOCKED,
+        "expected the file to be free, but this process holds it",
+    ),
+    (
+        apsw.ReadOnlyError,
+        ErrorCode.STORE_READONLY,
+        "expected a ledger that can be written, but it is read-only",
+    ),
+    (
+        apsw.PermissionsError,
+        ErrorCode.STORE_READONLY,
+        "expected leave to use the ledger, but the system gives none",
+    ),
+    (
+        apsw.CantOpenError,
+        ErrorCode.STORE_READONLY,
+        "expected a ledger that can be opened, but the system refused",
+    ),
+    (apsw.FullError, ErrorCode.STORE_FULL, "expected room on the disk, but there is none"),
+    (
+        apsw.NotADBError,
+        ErrorCode.STORE_FOREIGN,
+        "expected an idkmesh ledger, but the file is no SQLite database",
+    ),
+    (
+        apsw.ConnectionClosedError,
+        ErrorCode.STORE_CLOSED,
+        "expected an open ledger, but it was closed",
+    ),
+    (
+        apsw.IOError,
+        ErrorCode.STORE_UNSAFE,
+        "expected the file system to read and write, but it failed",
+    ),
+    (
+        apsw.NoMemError,
+        ErrorCode.STORE_UNSAFE,
+        "expected memory for the statement, but there is none",
+    ),
+)

@@ -1,0 +1,235 @@
+"""What a ledger's file may be, looked at before SQLite touches it.
+
+A file that is not ours must stay as it is, and SQLite changes files by merely opening
+them (it rolls journals back and folds WALs in). So the name, the type, the file system
+and the header are judged first. In SQLite's locking a second descriptor on an open
+database is a trap: closing it drops every lock of the process on that file. Therefore
+the look happens under one process-wide lock and never at a file that is open here.
+"""
+
+import os
+import stat
+import threading
+from typing import Final, NamedTuple
+
+from idkmesh.errors import ErrorCode, InvalidInput, StoreError
+
+MEMORY: Final = ":memory:"
+APPLICATION_ID: Final = 0x49444B4D  # "IDKM"
+USER_VERSION: Final = 1
+
+_MAGIC: Final = b"SQLite format 3\x00"
+_HEADER_BYTES: Final = 100
+_USER_VERSION_AT: Final = 60
+_APPLICATION_ID_AT: Final = 68
+_NETWORK: Final = frozenset(
+    [
+        "9p",
+        "afs",
+        "ceph",
+        "cifs",
+        "fuse.ceph",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "glusterfs",
+        "gfs2",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "smb3",
+        "smbfs",
+        "virtiofs",
+    ]
+)
+
+Inode = tuple[int, int]
+looking: Final = threading.RLock()
+
+
+class Place(NamedTuple):
+    """Where a ledger is: its resolved path, and whether this call made the file."""
+
+    path: str
+    inode: Inode
+
+
+def resolve(target: object) -> str:
+    """Return the absolute path that a caller's target means, its folder resolved.
+
+    Raises:
+        InvalidInput: The path is empty or holds NUL (``invalid_input``).
+        TypeError: It is neither ``str`` nor a path object.
+    """
+    path = os.fspath(target)  # type: ignore[call-overload]
+    if not isinstance(path, str):
+        message = f"expected target to be a str or a path, but it is a {type(path).__name__}"
+        raise TypeError(message)
+    if not path or "\x00" in path:
+        message = "expected target to be a path, but it is empty or holds NUL"
+        raise InvalidInput(message)
+    if path == MEMORY:
+        return path
+    folder, name = os.path.split(path)
+    if name in {"", ".", ".."}:
+        raise _unsafe("a file", "a folder")
+    return os.path.join(os.path.realpath(folder or "."), name)  # noqa: PTH118
+
+
+def prepare(path: str, *, file_mode: int, read_only: bool, allow_network: bool) -> None:
+    """Make the folder and an empty file where there is none.
+
+    Raises:
+        StoreError: The file may not be made here (``store_readonly``, ``store_full``), is
+            missing for a reader (``store_readonly``), or lies on a network file system
+            (``store_unsafe``).
+    """
+    folder = os.path.dirname(path)  # noqa: PTH120
+    try:
+        if not read_only:
+            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        if not allow_network:
+            refuse_network(folder, mount_table())
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        if os.path.lexists(path):
+            return
+        if read_only:
+            message = "expected a ledger to read, but there is no file"
+            raise StoreError(ErrorCode.STORE_READONLY, message)
+        descriptor = os.open(path, flags, file_mode)
+    except FileExistsError:
+        return  # another process was quicker
+    except OSError as error:
+        raise refused(error) from error
+    try:
+        os.fchmod(descriptor, file_mode)
+    finally:
+        os.close(descriptor)
+
+
+def look(path: str, already_open: frozenset[Inode]) -> Inode:
+    """Judge the file by its type, links and header; return its identity.
+
+    Args:
+        path: The resolved path.
+        already_open: Files that this process has open, whose headers were judged before.
+
+    Raises:
+        StoreError: ``store_unsafe`` (a link, a folder, no regular file), ``store_foreign``
+            (no SQLite database, or another program's), ``store_newer`` (a later version's),
+            ``store_readonly`` (no permission).
+    """
+    inode = identity(path)
+    if inode in already_open:
+        return inode
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        raise refused(error) from error
+    try:
+        header = os.read(descriptor, _HEADER_BYTES)
+    except OSError as error:
+        raise refused(error) from error
+    finally:
+        os.close(descriptor)
+    if header:
+        _judge(header)
+    return inode
+
+
+def identity(path: str) -> Inode:
+    """Return the (device, inode) of a file that a ledger may be.
+
+    Raises:
+        StoreError: It is missing, a link, has several names, or is no regular file
+            (``store_unsafe``).
+    """
+    try:
+        status = os.lstat(path)
+    except OSError as error:
+        raise refused(error) from error
+    if stat.S_ISLNK(status.st_mode):
+        raise _unsafe("a regular file", "a symbolic link")
+    if stat.S_ISDIR(status.st_mode):
+        raise _unsafe("a regular file", "a folder")
+    if not stat.S_ISREG(status.st_mode):
+        raise _unsafe("a regular file", "a device, a pipe or a socket")
+    if status.st_nlink != 1:
+        raise _unsafe("a file with one name", "a file with several hard links")
+    return status.st_dev, status.st_ino
+
+
+def mount_table() -> str:
+    """Return the system's mount table, or nothing where it has none to read."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as table:  # noqa: PTH123
+            return table.read()
+    except OSError:
+        return ""
+
+
+def refuse_network(folder: str, table: str) -> None:
+    """Refuse a folder on a network file system, as Linux's mount table tells.
+
+    Args:
+        folder: The resolved folder.
+        table: The text of ``/proc/self/mountinfo``, or nothing.
+
+    Raises:
+        StoreError: The folder's file system is a network's (``store_unsafe``).
+    """
+    longest, kind = -1, ""
+    for line in table.splitlines():
+        fields, _, rest = line.partition(" - ")
+        columns = fields.split()
+        if len(columns) < 5 or not rest:  # noqa: PLR2004  (the mount point is the fifth)
+            continue
+        point = columns[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+        inside = folder == point or folder.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= longest:
+            longest, kind = len(point), rest.split()[0]
+    if kind in _NETWORK:
+        raise _unsafe("a local file system", "a network file system, whose locks may not hold")
+
+
+def refused(error: OSError) -> StoreError:
+    """Return the ledger's word for the system's refusal."""
+    import errno  # noqa: PLC0415  (needed only when something went wrong)
+
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StoreError(ErrorCode.STORE_FULL, "expected room on the disk, but there is none")
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        message = "expected leave to open the ledger, but the system gives none"
+        return StoreError(ErrorCode.STORE_READONLY, message)
+    message = "expected a file that can be opened, but the system refused it"
+    return StoreError(ErrorCode.STORE_UNSAFE, message)
+
+
+def _judge(header: bytes) -> None:
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        message = "expected an idkmesh ledger, but the file is no SQLite database"
+        raise StoreError(ErrorCode.STORE_FOREIGN, message)
+    if int.from_bytes(header[_APPLICATION_ID_AT : _APPLICATION_ID_AT + 4]) != APPLICATION_ID:
+        message = "expected an idkmesh ledger, but the database is another program's"
+        raise StoreError(ErrorCode.STORE_FOREIGN, message)
+    judge_version(int.from_bytes(header[_USER_VERSION_AT : _USER_VERSION_AT + 4]))
+
+
+def judge_version(found: int) -> None:
+    """Refuse a file of a later schema.
+
+    Raises:
+        StoreError: The file's version is above this one's (``store_newer``).
+    """
+    if found > USER_VERSION:
+        message = f"expected a ledger of version {USER_VERSION}, but this one needs {found}"
+        raise StoreError(ErrorCode.STORE_NEWER, message)
+
+
+def _unsafe(expected: str, found: str) -> StoreError:
+    message = f"expected {expected}, but the target is {found}"
+    return StoreError(ErrorCode.STORE_UNSAFE, message)

@@ -1,0 +1,29 @@
+-- name: head
+-- The file's last row: its sequence and the watermark.
+SELECT sequence, at FROM events ORDER BY sequence DESC LIMIT 1;
+
+-- name: scope_head
+-- The scope's last row: what the next one is numbered and chained after.
+SELECT number, chain FROM events WHERE scope = ? ORDER BY number DESC LIMIT 1;
+
+-- name: stream_version
+-- How many events the stream holds; answered from the index alone.
+SELECT max(version) FROM events WHERE stream = ?;
+
+-- name: append
+INSERT INTO events (sequence, scope, number, stream, version, at, type, body, chain)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: stream
+-- One stream's events in order.
+SELECT sequence, scope, number, stream, version, at, type, body, chain
+FROM events WHERE stream = ? ORDER BY version;
+
+-- name: streams
+-- Every stream once.
+SELECT DISTINCT stream FROM events ORDER BY stream;
+
+-- name: log
+-- The whole log after a sequence, in the file's order.
+SELECT sequence, scope, number, stream, version, at, type, body, chain
+FROM events WHERE sequence > ? ORDER BY sequence;

@@ -1,0 +1,80 @@
+"""The store port: what the ledger asks of whatever keeps its log.
+
+A store decides nothing. It gives one writer at a time a session on the newest state, and
+any number of readers a session on one consistent point.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from idkmesh.events.types import Event
+
+
+class Head(NamedTuple):
+    """The end of the log: the last sequence (0 before the first) and the watermark."""
+
+    sequence: int
+    at: int
+
+
+class Row(NamedTuple):
+    """One row of the log, as it is stored."""
+
+    sequence: int
+    scope: str
+    number: int
+    stream: str
+    version: int
+    at: int
+    type: str
+    body: str
+    chain: bytes
+
+
+class ReadSession(Protocol):
+    """A consistent point of the ledger, readable until the session ends."""
+
+    def head(self) -> Head:
+        """Return the end of the log at this point."""
+
+    def stream_version(self, stream: str) -> int:
+        """Return how many events the stream holds."""
+
+    def rows(self, sql: str, bindings: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows."""
+
+    def log(self, after: int = 0) -> Iterator[Row]:
+        """Yield the log's rows behind a sequence, in the file's order."""
+
+    def stream(self, stream: str) -> Iterator[Row]:
+        """Yield one stream's rows in order."""
+
+    def streams(self) -> list[str]:
+        """Return the name of every stream, sorted."""
+
+
+class WriteSession(ReadSession, Protocol):
+    """The one writer's session: whatever is not committed is undone when it ends."""
+
+    def append(self, scope: str, stream: str, version: int, at: int, event: Event) -> None:
+        """Add one event to the log, as the given version of its stream."""
+
+    def commit(self) -> None:
+        """Make everything of the session durable."""
+
+    def reset_tables(self) -> None:
+        """Drop what the log folds to and make the tables anew, empty."""
+
+
+class Store(Protocol):
+    """Keeps one ledger."""
+
+    def read(self) -> AbstractContextManager[ReadSession]:
+        """Open a reading session."""
+
+    def write(self) -> AbstractContextManager[WriteSession]:
+        """Open the writing session, once every earlier writer has ended."""
+
+    def close(self) -> None:
+        """Let go of the file; twice is as good as once."""

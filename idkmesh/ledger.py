@@ -1,0 +1,524 @@
+"""The coordinator's object: one method for each command and each question, and no rules."""
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self, get_args
+
+from idkmesh import clock as clocks
+from idkmesh import scalars
+from idkmesh.authorization import ActorContext, AuthorizationPolicy
+from idkmesh.commands.acknowledge import Acknowledge
+from idkmesh.commands.claim import ClaimTask
+from idkmesh.commands.configure import Configure
+from idkmesh.commands.progress import Progress
+from idkmesh.commands.reconcile import Reconcile
+from idkmesh.commands.release import Release
+from idkmesh.commands.renew import Renew
+from idkmesh.commands.reserve import Reserve
+from idkmesh.commands.rules import OwnerRequest
+from idkmesh.commands.submit import Submit
+from idkmesh.errors import InvalidInput
+from idkmesh.events.port import Store
+from idkmesh.events.sqlite_store import SqliteStore
+from idkmesh.identity import ScopedResourceRef, task_ref
+from idkmesh.policy import ClaimBinding, TaskClaimPolicy
+from idkmesh.projections import tables
+from idkmesh.questions import Questions, record, records
+from idkmesh.records import Admitted, TaskClaim
+from idkmesh.scalars import ExecutionStatus
+from idkmesh.transact import Approver, Permission, Transactor, owner_of
+
+_OPERATIONS: Final[dict[str, tuple[type[Any], str]]] = {
+    "acknowledge": (Acknowledge, "claim"),
+    "renew": (Renew, "claim"),
+    "progress": (Progress, "claim"),
+    "release": (Release, "release"),
+}
+
+
+class ClaimLedger(Questions):
+    """Who owns a task right now, and may their result still count? One file's answers.
+
+    Safe to share between threads. A ledger that was carried across a fork answers
+    ``store_closed``. Every method that takes an actor raises ``ClaimError`` with an
+    identity's or the authority's code where the actor may not, and ``StoreError`` where the
+    file cannot be used; a method's own list names the codes beyond those
+    (``docs/errors.md`` has all).
+
+    Args:
+        store: An opened store.
+        authorization_policy: Who may do what; fixed for this object's life.
+        clock: Epoch seconds on call, for deterministic tests only; by default the system's
+            wall clock with a monotonic floor.
+        clock_resolution_seconds: How far time must move, in seconds, before an answer that
+            changes nothing leaves a ``ClockObserved``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        authorization_policy: AuthorizationPolicy,
+        *,
+        clock: Callable[[], int] | None = None,
+        clock_resolution_seconds: int = 1,
+    ) -> None:
+        scalars.instance(authorization_policy, AuthorizationPolicy, "authorization_policy")
+        resolution = scalars.whole(
+            clock_resolution_seconds, "clock_resolution_seconds", 1, scalars.MAX_WINDOW_SECONDS
+        )
+        self._store = store
+        self._transactor = Transactor(
+            store, authorization_policy, clock or clocks.SystemClock(), resolution
+        )
+
+    @classmethod
+    def open(
+        cls,
+        target: str | os.PathLike[str],
+        authorization_policy: AuthorizationPolicy | None = None,
+        *,
+        clock: Callable[[], int] | None = None,
+        busy_timeout_seconds: float = 30,
+        read_only: bool = False,
+        allow_network: bool = False,
+        file_mode: int = 0o600,
+        clock_resolution_seconds: int = 1,
+    ) -> Self:
+        """Open the ledger in a SQLite file, made if absent, its folders too.
+
+        Args:
+            target: The file's path, or ``:memory:`` for a test's own ledger.
+            authorization_policy: Who may do what; the enterprise baseline by default.
+            clock: Epoch seconds on call, for deterministic tests only.
+            busy_timeout_seconds: How long a command waits for its turn in all, 0-86,400
+                seconds.
+            read_only: Allow only the readers and verification.
+            allow_network: Open on a network file system all the same.
+            file_mode: The mode of new files: read and write for the owner at least.
+            clock_resolution_seconds: How far time must move, in seconds, before an answer
+                that changes nothing leaves a ``ClockObserved``.
+
+        Returns:
+            The ledger, which is also a context manager that closes it.
+
+        Raises:
+            InvalidInput: An option is outside its range (``invalid_input``).
+            StoreError: ``store_unsafe``, ``store_foreign``, ``store_newer``,
+                ``store_readonly``, ``store_locked``, ``store_full``, ``store_corrupt``.
+            TypeError: ``target`` is no path, or the policy no ``AuthorizationPolicy``.
+        """
+        if authorization_policy is None:
+            authorization_policy = AuthorizationPolicy.enterprise_baseline()
+        scalars.instance(authorization_policy, AuthorizationPolicy, "authorization_policy")
+        store = SqliteStore.open(
+            target,
+            busy_timeout_seconds=scalars.duration(
+                busy_timeout_seconds, "busy_timeout_seconds", 0, 86_400
+            ),
+            read_only=scalars.flag(read_only, "read_only"),
+            allow_network=scalars.flag(allow_network, "allow_network"),
+            file_mode=scalars.whole(file_mode, "file_mode", 0o600, 0o666),
+        )
+        try:
+            return cls(
+                store,
+                authorization_policy,
+                clock=clock,
+                clock_resolution_seconds=clock_resolution_seconds,
+            )
+        except BaseException:
+            store.close()
+            raise
+
+    def close(self) -> None:
+        """Close the ledger; every later call answers ``store_closed``. Twice is fine."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Commands.
+
+    def configure_task(
+        self,
+        task: ScopedResourceRef,
+        actor: ActorContext,
+        policy: TaskClaimPolicy,
+        *,
+        approver: ActorContext | None = None,
+        approval_reference: str | None = None,
+    ) -> bool:
+        """Freeze a task's policy; the actor needs ``dispatch``.
+
+        Args:
+            task: The task.
+            actor: The coordinator's dispatcher.
+            policy: The limits, frozen with the first call.
+            approver: A distinct approver, where the risk asks for one.
+            approval_reference: Where the approval is written down; an identifier.
+
+        Returns:
+            True when frozen now, False on an exact replay.
+
+        Raises:
+            ClaimError: ``invalid_input``, ``invalid_clock``, ``clock_rollback``,
+                ``task_policy_conflict``.
+        """
+        task_ref(task)
+        scalars.instance(policy, TaskClaimPolicy, "policy")
+        outcome = self._transactor.run(
+            task,
+            Configure(policy),
+            (_permission("dispatch", actor, "actor"),),
+            approver=_approver(approver, approval_reference),
+            offered=policy,
+        )
+        return outcome.changed
+
+    def claim(
+        self,
+        task: ScopedResourceRef,
+        actor: ActorContext,
+        *,
+        request_id: str,
+        binding: ClaimBinding,
+    ) -> Admitted:
+        """Ask for one attempt at a task; the actor needs ``claim``.
+
+        Args:
+            task: The task.
+            actor: Who will own the claim.
+            request_id: The request's identity within the task: repeat it to repeat the
+                request. Non-blank text, at most 512 characters.
+            binding: What exactly is worked on.
+
+        Returns:
+            The claim, and True where this call was granted it, False where an earlier one
+            with the same content was; a replay renews nothing.
+
+        Raises:
+            ClaimError: ``invalid_input``, ``invalid_clock``, ``clock_rollback``,
+                ``task_not_configured``, ``request_conflict``, ``attempt_budget_exhausted``,
+                ``event_budget_exhausted``, ``task_capacity_reserved``.
+        """
+        task_ref(task)
+        permission = _permission("claim", actor, "actor")
+        request_id = scalars.free_text(request_id, "request_id")
+        scalars.instance(binding, ClaimBinding, "binding")
+        command = ClaimTask(task, request_id, owner_of(actor), binding)
+        outcome = self._transactor.run(task, command, (permission,))
+        return Admitted(record(task, outcome.state.claims[request_id]), outcome.changed)
+
+    def acknowledge(
+        self, task: ScopedResourceRef, actor: ActorContext, *, request_id: str, epoch: int
+    ) -> TaskClaim:
+        """Consent to a grant, once; no deadline moves. The actor needs ``claim``.
+
+        Args:
+            task: The task.
+            actor: The claim's owner.
+            request_id: The request that was granted.
+            epoch: The claim's fencing number.
+
+        Returns:
+            The claim; a second acknowledgement keeps the first time.
+
+        Raises:
+            ClaimError: ``invalid_input``, ``invalid_clock``, ``clock_rollback``,
+                ``task_not_configured``, ``claim_not_found``, ``stale_claim``,
+                ``claim_owner_denied``.
+        """
+        return self.update_owner(
+            task, actor, request_id=request_id, epoch=epoch, operation="acknowledge"
+        )
+
+    def renew(
+        self, task: ScopedResourceRef, actor: ActorContext, *, request_id: str, epoch: int
+    ) -> TaskClaim:
+        """Extend the lease, and nothing else. The actor needs ``claim``.
+
+        Args:
+            task: The task.
+            actor: The claim's owner.
+            request_id: The request that was granted.
+            epoch: The claim's fencing number.
+
+        Returns:
+            The claim, ``lease_until`` at most ``hard_until``.
+
+        Raises:
+            ClaimError: As ``acknowledge``, then ``acknowledgement_required``,
+                ``event_budget_exhausted``.
+        """
+        return self.update_owner(task, actor, request_id=request_id, epoch=epoch, operation="renew")
+
+    def progress(
+        self, task: ScopedResourceRef, actor: ActorContext, *, request_id: str, epoch: int
+    ) -> TaskClaim:
+        """Extend the progress window, and nothing else. The actor needs ``claim``.
+
+        Args:
+            task: The task.
+            actor: The claim's owner.
+            request_id: The request that was granted.
+            epoch: The claim's fencing number.
+
+        Returns:
+            The claim, ``progress_by`` at most ``hard_until``.
+
+        Raises:
+            ClaimError: As ``acknowledge``, then ``acknowledgement_required``,
+                ``event_budget_exhausted``.
+        """
+        return self.update_owner(
+            task, actor, request_id=request_id, epoch=epoch, operation="progress"
+        )
+
+    def release(
+        self, task: ScopedResourceRef, actor: ActorContext, *, request_id: str, epoch: int
+    ) -> TaskClaim:
+        """Withdraw; a reserved execution keeps the slot. The actor needs ``release``.
+
+        Args:
+            task: The task.
+            actor: The claim's owner.
+            request_id: The request that was granted.
+            epoch: The claim's fencing number.
+
+        Returns:
+            The claim, released.
+
+        Raises:
+            ClaimError: As ``acknowledge``; a second release is ``stale_claim``.
+        """
+        return self.update_owner(
+            task, actor, request_id=request_id, epoch=epoch, operation="release"
+        )
+
+    def update_owner(
+        self,
+        task: ScopedResourceRef,
+        actor: ActorContext,
+        *,
+        request_id: str,
+        epoch: int,
+        operation: str,
+    ) -> TaskClaim:
+        """Do what the method named by ``operation`` does.
+
+        Args:
+            task: The task.
+            actor: The claim's owner.
+            request_id: The request that was granted.
+            epoch: The claim's fencing number.
+            operation: acknowledge, renew, progress or release.
+
+        Returns:
+            The claim.
+
+        Raises:
+            ClaimError: As the method of that name; ``invalid_input`` for another name.
+        """
+        task_ref(task)
+        name = scalars.choice(operation, "operation", _OPERATIONS)
+        command, action = _OPERATIONS[name]
+        permission = _permission(action, actor, "actor")
+        request_id = scalars.free_text(request_id, "request_id")
+        request: OwnerRequest = command(request_id, epoch, owner_of(actor))
+        outcome = self._transactor.run(task, request, (permission,))  # type: ignore[arg-type]
+        return record(task, outcome.state.claims[request_id])
+
+    def reserve_dispatch(
+        self,
+        task: ScopedResourceRef,
+        dispatcher: ActorContext,
+        owner: ActorContext,
+        *,
+        request_id: str,
+        epoch: int,
+        approver: ActorContext | None = None,
+        approval_reference: str | None = None,
+    ) -> Admitted:
+        """Retain the intent to start an execution, before anything outside is called.
+
+        The dispatcher needs ``dispatch`` and the owner ``execute``.
+
+        Args:
+            task: The task.
+            dispatcher: Who will start the execution.
+            owner: The claim's owner.
+            request_id: The request that was granted.
+            epoch: The claim's fencing number.
+            approver: A distinct approver of both, where the risk asks for one.
+            approval_reference: Where the approval is written down; an identifier.
+
+        Returns:
+            The claim, and True where this call retained the intent. False never allows a
+            second start: reconcile first.
+
+        Raises:
+            ClaimError: ``invalid_input``, ``invalid_clock``, ``clock_rollback``,
+                ``task_not_configured``, ``claim_not_found``, ``stale_claim``,
+                ``claim_owner_denied``, ``acknowledgement_required``.
+        """
+        task_ref(task)
+        permissions = (
+            _permission("dispatch", dispatcher, "dispatcher"),
+            _permission("execute", owner, "owner"),
+        )
+        request_id = scalars.free_text(request_id, "request_id")
+        outcome = self._transactor.run(
+            task,
+            Reserve(request_id, epoch, owner_of(owner)),
+            permissions,
+            approver=_approver(approver, approval_reference),
+        )
+        return Admitted(record(task, outcome.state.claims[request_id]), outcome.changed)
+
+    def reconcile_execution(
+        self,
+        task: ScopedResourceRef,
+        dispatcher: ActorContext,
+        *,
+        request_id: str,
+        epoch: int,
+        status: ExecutionStatus,
+        evidence_reference: str,
+        approver: ActorContext | None = None,
+        approval_reference: str | None = None,
+    ) -> TaskClaim:
+        """Record evidence about an execution, of any claim, ended or not.
+
+        The dispatcher needs ``dispatch``. ``terminal`` means conclusively over, never a
+        timeout.
+
+        Args:
+            task: The task.
+            dispatcher: Who reports.
+            request_id: The request that was granted.
+            epoch: The claim's fencing number.
+            status: running or terminal.
+            evidence_reference: Where the evidence is; non-blank text without secrets, at
+                most 512 characters.
+            approver: A distinct approver, where the risk asks for one.
+            approval_reference: Where the approval is written down; an identifier.
+
+        Returns:
+            The claim.
+
+        Raises:
+            ClaimError: ``invalid_input``, ``invalid_clock``, ``clock_rollback``,
+                ``task_not_configured``, ``claim_not_found``, ``stale_claim``,
+                ``dispatch_intent_required``, ``terminal_execution_conflict``,
+                ``event_budget_exhausted``.
+        """
+        task_ref(task)
+        permission = _permission("dispatch", dispatcher, "dispatcher")
+        request_id = scalars.free_text(request_id, "request_id")
+        known = scalars.choice(status, "status", get_args(ExecutionStatus))
+        evidence = scalars.free_text(evidence_reference, "evidence_reference")
+        outcome = self._transactor.run(
+            task,
+            Reconcile(request_id, epoch, known, evidence),  # type: ignore[arg-type]
+            (permission,),
+            approver=_approver(approver, approval_reference),
+        )
+        return record(task, outcome.state.claims[request_id])
+
+    def record_submission(
+        self,
+        task: ScopedResourceRef,
+        actor: ActorContext,
+        *,
+        request_id: str,
+        epoch: int,
+        artifact_digest: str,
+        approver: ActorContext | None = None,
+        approval_reference: str | None = None,
+    ) -> TaskClaim:
+        """Bind the owner's candidate to the claim, once. The actor needs ``execute``.
+
+        Args:
+            task: The task.
+            actor: The claim's owner.
+            request_id: The request that was granted.
+            epoch: The claim's fencing number.
+            artifact_digest: ``sha256:`` and 64 lowercase hex digits.
+            approver: A distinct approver, where the risk asks for one.
+            approval_reference: Where the approval is written down; an identifier.
+
+        Returns:
+            The claim; the same digest again changes nothing.
+
+        Raises:
+            ClaimError: ``invalid_input``, ``invalid_clock``, ``clock_rollback``,
+                ``task_not_configured``, ``claim_not_found``, ``stale_claim``,
+                ``claim_owner_denied``, ``acknowledgement_required``,
+                ``submission_conflict``.
+        """
+        task_ref(task)
+        permission = _permission("execute", actor, "actor")
+        request_id = scalars.free_text(request_id, "request_id")
+        artifact = scalars.digest(artifact_digest, "artifact_digest")
+        outcome = self._transactor.run(
+            task,
+            Submit(request_id, epoch, owner_of(actor), artifact),
+            (permission,),
+            approver=_approver(approver, approval_reference),
+        )
+        return record(task, outcome.state.claims[request_id])
+
+    def snapshot(self, task: ScopedResourceRef, actor: ActorContext) -> tuple[TaskClaim, ...]:
+        """Return every claim of a task, after recording what is due. The actor needs ``read``.
+
+        Args:
+            task: The task.
+            actor: The reader.
+
+        Returns:
+            The claims, ordered by (created_at, slot, epoch).
+
+        Raises:
+            ClaimError: ``invalid_input``, ``invalid_clock``, ``clock_rollback``,
+                ``task_not_configured``.
+        """
+        task_ref(task)
+        outcome = self._transactor.run(task, None, (_permission("read", actor, "actor"),))
+        return records(task, outcome.state)
+
+    # Upkeep.
+
+    def rebuild(self) -> None:
+        """Drop the tables and refold them from the log, in one transaction.
+
+        Raises:
+            StoreError: The log does not fold (``store_corrupt``, ``store_newer``), or the
+                file cannot be written; the tables are then as they were.
+        """
+        with self._store.write() as session:
+            tables.rebuild(session)
+            session.commit()
+
+
+def _permission(action: str, actor: object, field: str) -> Permission:
+    return Permission(action, scalars.instance(actor, ActorContext, field))
+
+
+def _approver(actor: object, reference: object) -> Approver | None:
+    """Pair an approver with the reference; they come together or not at all."""
+    if actor is None and reference is None:
+        return None
+    if actor is None or reference is None:
+        message = "expected approver and approval_reference together, but one is missing"
+        raise InvalidInput(message)
+    approver = scalars.instance(actor, ActorContext, "approver")
+    return Approver(approver, scalars.principal_id(reference, "approval_reference"))

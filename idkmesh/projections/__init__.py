@@ -1,0 +1,1 @@
+"""Pure folds of the log, and the tables that they materialise into."""

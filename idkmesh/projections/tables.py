@@ -1,0 +1,156 @@
+"""The tables that the folds materialise into: loading a task, saving it, refolding all."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from idkmesh.errors import ErrorCode, StoreError
+from idkmesh.events import codec
+from idkmesh.events.catalog import TASK_EVENTS
+from idkmesh.events.port import ReadSession, WriteSession
+from idkmesh.events.sql import statements
+from idkmesh.events.types import PolicyRecord, TaskEvent
+from idkmesh.identity import TASK, TenantScope, task_from_key
+from idkmesh.policy import TaskClaimPolicy
+from idkmesh.projections.task import Claim, TaskState, evolve
+
+_SQL: Final = statements(__file__, "tables.sql")
+_TASK: Final = _SQL["task"]
+_CLAIMS: Final = _SQL["claims"]
+_PUT_TASK: Final = _SQL["put_task"]
+_PUT_CLAIM: Final = _SQL["put_claim"]
+_PAGE: Final = 256
+
+_policies: Final = msgspec.json.Decoder(PolicyRecord)
+_records: Final = msgspec.json.Encoder()
+
+
+class Surveyed(NamedTuple):
+    """A claim found in a scope, with what decides whether a reader may see it."""
+
+    stream: str
+    claim: Claim
+    data_classification: str
+
+
+def load(session: ReadSession, stream: str) -> TaskState:
+    """Return a task's state from its rows; without a policy where it has none.
+
+    Args:
+        session: The point to read at.
+        stream: The task's storage key.
+
+    Raises:
+        StoreError: A row does not hold what the fold writes (``store_corrupt``).
+    """
+    state = TaskState(stream)
+    found = session.rows(_TASK, (stream,))
+    if not found:
+        return state
+    policy, *epochs, version = found[0]
+    state.policy = _policy(policy)
+    state.epochs = epochs
+    state.version = version or 0
+    claims = [Claim(*row) for row in session.rows(_CLAIMS, (stream,))]
+    if len(claims) > 1:
+        claims.sort(key=lambda claim: (claim.created_at, claim.slot, claim.epoch))
+    state.claims = {claim.request_id: claim for claim in claims}
+    return state
+
+
+def save(session: WriteSession, state: TaskState) -> None:
+    """Write the rows that have changed, and no other."""
+    if state.task_changed:
+        task = task_from_key(state.stream)
+        policy = _records.encode(PolicyRecord.of(state.terms)).decode()
+        data_class = state.terms.data_classification
+        counts = (len(state.claims), *state.epochs)
+        row = (state.stream, task.scope.key, task.resource_id, data_class, policy, *counts)
+        session.rows(_PUT_TASK, row)
+        state.task_changed = False
+    for claim in state.changed:
+        session.rows(_PUT_CLAIM, (state.stream, *msgspec.structs.astuple(claim)))
+    state.changed.clear()
+
+
+def rebuild(session: WriteSession) -> None:
+    """Drop the tables and fold the log into new ones.
+
+    Raises:
+        StoreError: An event does not read or could not have happened (``store_corrupt``),
+            or a later version wrote it (``store_newer``).
+    """
+    session.reset_tables()
+    for stream in session.streams():
+        if f"/{TASK}/" in stream:
+            save(session, fold(session, stream))
+
+
+def fold(session: ReadSession, stream: str) -> TaskState:
+    """Return a task's state from its events alone.
+
+    Args:
+        session: The point to read at.
+        stream: The task's storage key.
+
+    Raises:
+        StoreError: As for ``rebuild``.
+    """
+    state = TaskState(stream)
+    for row in session.stream(stream):
+        evolve(state, task_event(row.body), row.at)
+    return state
+
+
+def task_event(body: str) -> TaskEvent:
+    """Return the event that a row of a task's stream holds.
+
+    Raises:
+        StoreError: It does not read, or belongs to another kind of stream
+            (``store_corrupt``, ``store_newer``).
+    """
+    event = codec.decode(body)
+    if not isinstance(event, TASK_EVENTS):
+        message = "expected an event of a task in a task's stream, but it is of another kind"
+        raise StoreError(ErrorCode.STORE_CORRUPT, message)
+    return event
+
+
+def page(
+    session: ReadSession, scope: TenantScope, after: tuple[str, int, int], *, live: bool
+) -> list[Surveyed]:
+    """Return the scope's next claims behind a place, in the order of task, slot and epoch.
+
+    Args:
+        session: The point to read at.
+        scope: Whose claims.
+        after: The stream, slot and epoch of the last claim seen.
+        live: Only claims that are active or may be running.
+    """
+    sql = _SQL["survey_live" if live else "survey"]
+    end = f"{scope.key}/{TASK}0"  # the character behind "/"
+    found = session.rows(sql, (*after, end, _PAGE))
+    return [Surveyed(row[0], Claim(*row[1:-1]), row[-1]) for row in found]
+
+
+def first_place(scope: TenantScope) -> tuple[str, int, int]:
+    """Return the place before the scope's first claim."""
+    return f"{scope.key}/{TASK}/", 0, 0
+
+
+@lru_cache(maxsize=1024)
+def _policy(record: str) -> TaskClaimPolicy:
+    try:
+        return _policies.decode(record).policy()
+    except (msgspec.DecodeError, ValueError) as error:
+        message = "expected a task's policy in its row, but it does not read"
+        raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
+
+
+def stored(session: ReadSession, table: str) -> Iterator[tuple[Any, ...]]:
+    """Yield a table's rows in the order of its key; for comparing live with refolded."""
+    if table not in {"tasks", "claims"}:
+        raise KeyError(table)
+    yield from session.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3")  # noqa: S608
