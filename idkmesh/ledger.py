@@ -3,41 +3,28 @@
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Self, get_args
+from typing import Self, get_args
 
 from idkmesh import clock as clocks
 from idkmesh import scalars
 from idkmesh.authorization import ActorContext, AuthorizationPolicy
-from idkmesh.commands.acknowledge import Acknowledge
-from idkmesh.commands.claim import ClaimTask
 from idkmesh.commands.configure import Configure
-from idkmesh.commands.progress import Progress
 from idkmesh.commands.reconcile import Reconcile
-from idkmesh.commands.release import Release
-from idkmesh.commands.renew import Renew
 from idkmesh.commands.reserve import Reserve
-from idkmesh.commands.rules import OwnerRequest
 from idkmesh.commands.submit import Submit
-from idkmesh.errors import InvalidInput
 from idkmesh.events.port import Store
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.identity import ScopedResourceRef, task_ref
-from idkmesh.policy import ClaimBinding, TaskClaimPolicy
+from idkmesh.ownership import Ownership
+from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import tables
 from idkmesh.questions import Questions, record, records
 from idkmesh.records import Admitted, TaskClaim
 from idkmesh.scalars import ExecutionStatus
-from idkmesh.transact import Approver, Permission, Transactor, owner_of
-
-_OPERATIONS: Final[dict[str, tuple[type[Any], str]]] = {
-    "acknowledge": (Acknowledge, "claim"),
-    "renew": (Renew, "claim"),
-    "progress": (Progress, "claim"),
-    "release": (Release, "release"),
-}
+from idkmesh.transact import Transactor, approver_from, owner_of, permission_for
 
 
-class ClaimLedger(Questions):
+class ClaimLedger(Ownership, Questions):
     """Who owns a task right now, and may their result still count? One file's answers.
 
     Safe to share between threads. A ledger that was carried across a fork answers
@@ -178,164 +165,11 @@ class ClaimLedger(Questions):
         outcome = self._transactor.run(
             task,
             Configure(policy),
-            (_permission("dispatch", actor, "actor"),),
-            approver=_approver(approver, approval_reference),
+            (permission_for("dispatch", actor, "actor"),),
+            approver=approver_from(approver, approval_reference),
             offered=policy,
         )
         return outcome.changed
-
-    def claim(
-        self,
-        task: ScopedResourceRef,
-        actor: ActorContext,
-        *,
-        request_id: str,
-        binding: ClaimBinding,
-    ) -> Admitted:
-        """Ask for one attempt at a task; the actor needs ``claim``.
-
-        Args:
-            task: The task.
-            actor: Who will own the claim.
-            request_id: The request's identity within the task: repeat it to repeat the
-                request. Non-blank text, at most 512 characters.
-            binding: What exactly is worked on.
-
-        Returns:
-            The claim, and True where this call was granted it, False where an earlier one
-            with the same content was; a replay renews nothing.
-
-        Raises:
-            ClaimError: ``invalid_input``, ``invalid_clock``, ``clock_rollback``,
-                ``task_not_configured``, ``request_conflict``, ``attempt_budget_exhausted``,
-                ``event_budget_exhausted``, ``task_capacity_reserved``.
-        """
-        task_ref(task)
-        permission = _permission("claim", actor, "actor")
-        request_id = scalars.free_text(request_id, "request_id")
-        scalars.instance(binding, ClaimBinding, "binding")
-        command = ClaimTask(task, request_id, owner_of(actor), binding)
-        outcome = self._transactor.run(task, command, (permission,))
-        return Admitted(record(task, outcome.state.claims[request_id]), outcome.changed)
-
-    def acknowledge(
-        self, task: ScopedResourceRef, actor: ActorContext, *, request_id: str, epoch: int
-    ) -> TaskClaim:
-        """Consent to a grant, once; no deadline moves. The actor needs ``claim``.
-
-        Args:
-            task: The task.
-            actor: The claim's owner.
-            request_id: The request that was granted.
-            epoch: The claim's fencing number.
-
-        Returns:
-            The claim; a second acknowledgement keeps the first time.
-
-        Raises:
-            ClaimError: ``invalid_input``, ``invalid_clock``, ``clock_rollback``,
-                ``task_not_configured``, ``claim_not_found``, ``stale_claim``,
-                ``claim_owner_denied``.
-        """
-        return self.update_owner(
-            task, actor, request_id=request_id, epoch=epoch, operation="acknowledge"
-        )
-
-    def renew(
-        self, task: ScopedResourceRef, actor: ActorContext, *, request_id: str, epoch: int
-    ) -> TaskClaim:
-        """Extend the lease, and nothing else. The actor needs ``claim``.
-
-        Args:
-            task: The task.
-            actor: The claim's owner.
-            request_id: The request that was granted.
-            epoch: The claim's fencing number.
-
-        Returns:
-            The claim, ``lease_until`` at most ``hard_until``.
-
-        Raises:
-            ClaimError: As ``acknowledge``, then ``acknowledgement_required``,
-                ``event_budget_exhausted``.
-        """
-        return self.update_owner(task, actor, request_id=request_id, epoch=epoch, operation="renew")
-
-    def progress(
-        self, task: ScopedResourceRef, actor: ActorContext, *, request_id: str, epoch: int
-    ) -> TaskClaim:
-        """Extend the progress window, and nothing else. The actor needs ``claim``.
-
-        Args:
-            task: The task.
-            actor: The claim's owner.
-            request_id: The request that was granted.
-            epoch: The claim's fencing number.
-
-        Returns:
-            The claim, ``progress_by`` at most ``hard_until``.
-
-        Raises:
-            ClaimError: As ``acknowledge``, then ``acknowledgement_required``,
-                ``event_budget_exhausted``.
-        """
-        return self.update_owner(
-            task, actor, request_id=request_id, epoch=epoch, operation="progress"
-        )
-
-    def release(
-        self, task: ScopedResourceRef, actor: ActorContext, *, request_id: str, epoch: int
-    ) -> TaskClaim:
-        """Withdraw; a reserved execution keeps the slot. The actor needs ``release``.
-
-        Args:
-            task: The task.
-            actor: The claim's owner.
-            request_id: The request that was granted.
-            epoch: The claim's fencing number.
-
-        Returns:
-            The claim, released.
-
-        Raises:
-            ClaimError: As ``acknowledge``; a second release is ``stale_claim``.
-        """
-        return self.update_owner(
-            task, actor, request_id=request_id, epoch=epoch, operation="release"
-        )
-
-    def update_owner(
-        self,
-        task: ScopedResourceRef,
-        actor: ActorContext,
-        *,
-        request_id: str,
-        epoch: int,
-        operation: str,
-    ) -> TaskClaim:
-        """Do what the method named by ``operation`` does.
-
-        Args:
-            task: The task.
-            actor: The claim's owner.
-            request_id: The request that was granted.
-            epoch: The claim's fencing number.
-            operation: acknowledge, renew, progress or release.
-
-        Returns:
-            The claim.
-
-        Raises:
-            ClaimError: As the method of that name; ``invalid_input`` for another name.
-        """
-        task_ref(task)
-        name = scalars.choice(operation, "operation", _OPERATIONS)
-        command, action = _OPERATIONS[name]
-        permission = _permission(action, actor, "actor")
-        request_id = scalars.free_text(request_id, "request_id")
-        request: OwnerRequest = command(request_id, epoch, owner_of(actor))
-        outcome = self._transactor.run(task, request, (permission,))  # type: ignore[arg-type]
-        return record(task, outcome.state.claims[request_id])
 
     def reserve_dispatch(
         self,
@@ -372,15 +206,15 @@ class ClaimLedger(Questions):
         """
         task_ref(task)
         permissions = (
-            _permission("dispatch", dispatcher, "dispatcher"),
-            _permission("execute", owner, "owner"),
+            permission_for("dispatch", dispatcher, "dispatcher"),
+            permission_for("execute", owner, "owner"),
         )
         request_id = scalars.free_text(request_id, "request_id")
         outcome = self._transactor.run(
             task,
             Reserve(request_id, epoch, owner_of(owner)),
             permissions,
-            approver=_approver(approver, approval_reference),
+            approver=approver_from(approver, approval_reference),
         )
         return Admitted(record(task, outcome.state.claims[request_id]), outcome.changed)
 
@@ -422,7 +256,7 @@ class ClaimLedger(Questions):
                 ``event_budget_exhausted``.
         """
         task_ref(task)
-        permission = _permission("dispatch", dispatcher, "dispatcher")
+        permission = permission_for("dispatch", dispatcher, "dispatcher")
         request_id = scalars.free_text(request_id, "request_id")
         known = scalars.choice(status, "status", get_args(ExecutionStatus))
         evidence = scalars.free_text(evidence_reference, "evidence_reference")
@@ -430,7 +264,7 @@ class ClaimLedger(Questions):
             task,
             Reconcile(request_id, epoch, known, evidence),  # type: ignore[arg-type]
             (permission,),
-            approver=_approver(approver, approval_reference),
+            approver=approver_from(approver, approval_reference),
         )
         return record(task, outcome.state.claims[request_id])
 
@@ -466,14 +300,14 @@ class ClaimLedger(Questions):
                 ``submission_conflict``.
         """
         task_ref(task)
-        permission = _permission("execute", actor, "actor")
+        permission = permission_for("execute", actor, "actor")
         request_id = scalars.free_text(request_id, "request_id")
         artifact = scalars.digest(artifact_digest, "artifact_digest")
         outcome = self._transactor.run(
             task,
             Submit(request_id, epoch, owner_of(actor), artifact),
             (permission,),
-            approver=_approver(approver, approval_reference),
+            approver=approver_from(approver, approval_reference),
         )
         return record(task, outcome.state.claims[request_id])
 
@@ -492,7 +326,7 @@ class ClaimLedger(Questions):
                 ``task_not_configured``.
         """
         task_ref(task)
-        outcome = self._transactor.run(task, None, (_permission("read", actor, "actor"),))
+        outcome = self._transactor.run(task, None, (permission_for("read", actor, "actor"),))
         return records(task, outcome.state)
 
     # Upkeep.
@@ -507,18 +341,3 @@ class ClaimLedger(Questions):
         with self._store.write() as session:
             tables.rebuild(session)
             session.commit()
-
-
-def _permission(action: str, actor: object, field: str) -> Permission:
-    return Permission(action, scalars.instance(actor, ActorContext, field))
-
-
-def _approver(actor: object, reference: object) -> Approver | None:
-    """Pair an approver with the reference; they come together or not at all."""
-    if actor is None and reference is None:
-        return None
-    if actor is None or reference is None:
-        message = "expected approver and approval_reference together, but one is missing"
-        raise InvalidInput(message)
-    approver = scalars.instance(actor, ActorContext, "approver")
-    return Approver(approver, scalars.principal_id(reference, "approval_reference"))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from idkmesh import clock as clocks
+from idkmesh import scalars
 from idkmesh.authorization import (
     AUTHORIZED_WITH_APPROVAL,
     ActorContext,
@@ -20,7 +21,7 @@ from idkmesh.authorization import (
 )
 from idkmesh.commands.expire import due_expiries
 from idkmesh.commands.rules import Command
-from idkmesh.errors import ClaimError, ErrorCode
+from idkmesh.errors import ClaimError, ErrorCode, InvalidInput
 from idkmesh.events.catalog import clock_stream
 from idkmesh.events.port import ReadSession, Store, WriteSession
 from idkmesh.events.types import Approval, Authority, ClockObserved, TaskEvent
@@ -261,3 +262,28 @@ def owner_of(actor: ActorContext) -> OwnerIdentity:
         actor.issuer,
         actor.actor_type,  # type: ignore[arg-type]
     )
+
+
+def permission_for(action: str, actor: object, field: str) -> Permission:
+    """Pair an action with the actor of an argument.
+
+    Raises:
+        TypeError: The argument is no ``ActorContext``.
+    """
+    return Permission(action, scalars.instance(actor, ActorContext, field))
+
+
+def approver_from(actor: object, reference: object) -> Approver | None:
+    """Pair an approver with the reference; they come together or not at all.
+
+    Raises:
+        InvalidInput: One is missing, or the reference is no identifier (``invalid_input``).
+        TypeError: The approver is no ``ActorContext``.
+    """
+    if actor is None and reference is None:
+        return None
+    if actor is None or reference is None:
+        message = "expected approver and approval_reference together, but one is missing"
+        raise InvalidInput(message)
+    approver = scalars.instance(actor, ActorContext, "approver")
+    return Approver(approver, scalars.principal_id(reference, "approval_reference"))

@@ -5,28 +5,22 @@ from typing import Final
 
 START: Final = bytes(32)
 
+Columns = tuple[int, str, int, str, int, int, str, str]
 
-def link(
-    previous: bytes,
-    *,
-    sequence: int,
-    scope: str,
-    number: int,
-    stream: str,
-    version: int,
-    at: int,
-    kind: str,
-    body: str,
-) -> bytes:
+
+def link(previous: bytes, columns: Columns) -> bytes:
     """Return a row's chain value.
 
-    It is the SHA-256 over the scope's previous value (32 zero bytes at first) and the row's
-    columns in their order in the table, each as UTF-8 text (integers in decimal) behind its
-    length in eight bytes, big end first.
+    It is the SHA-256 over the scope's previous value and the row's columns, each as UTF-8
+    text (integers in decimal) behind its length in eight bytes, big end first.
+
+    Args:
+        previous: The scope's previous value, ``START`` at first.
+        columns: sequence, scope, number, stream, version, at, type and body, as in the table.
     """
-    digest = sha256(previous)
-    for column in (str(sequence), scope, str(number), stream, str(version), str(at), kind, body):
-        data = column.encode()
-        digest.update(len(data).to_bytes(8))
-        digest.update(data)
-    return digest.digest()
+    parts = [previous]
+    for column in columns:
+        data = str(column).encode()
+        parts.append(len(data).to_bytes(8))
+        parts.append(data)
+    return sha256(b"".join(parts)).digest()

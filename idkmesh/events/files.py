@@ -10,7 +10,7 @@ the look happens under one process-wide lock and never at a file that is open he
 import os
 import stat
 import threading
-from typing import Final, NamedTuple
+from typing import Final
 
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 
@@ -50,11 +50,9 @@ Inode = tuple[int, int]
 looking: Final = threading.RLock()
 
 
-class Place(NamedTuple):
-    """Where a ledger is: its resolved path, and whether this call made the file."""
-
-    path: str
-    inode: Inode
+def forget_lookers() -> None:
+    """In a forked child: free the lock that a thread of the parent may have held."""
+    looking._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001  (as threading does)
 
 
 def resolve(target: object) -> str:
