@@ -121,7 +121,7 @@ class DependencyGraph:
             InvalidInput: ``node`` is no ``str`` (``invalid_input``).
             ClaimError: It is not in the graph (``unknown_work_unit``).
         """
-        return self._risks[self._known(node)]
+        return self._risks[self.require(node)]
 
     def ancestors(self, node: str) -> tuple[str, ...]:
         """Return the unit and all that it requires, directly or through others.
@@ -136,7 +136,7 @@ class DependencyGraph:
             InvalidInput: ``node`` is no ``str`` (``invalid_input``).
             ClaimError: It is not in the graph (``unknown_work_unit``).
         """
-        node = self._known(node)
+        node = self.require(node)
         placed: list[str] = []
         seen = {node}
         path = [(node, iter(self._requires[node]))]
@@ -151,7 +151,13 @@ class DependencyGraph:
                 path.append((need, iter(self._requires[need])))
         return tuple(placed)
 
-    def _known(self, node: object) -> str:
+    def require(self, node: object) -> str:
+        """Return ``node`` where it is a unit of the graph.
+
+        Raises:
+            InvalidInput: It is no ``str`` (``invalid_input``).
+            ClaimError: It is not in the graph (``unknown_work_unit``).
+        """
         unit = scalars.plain(node, "node")
         if unit not in self._bindings:
             message = "expected node to be a unit of this graph, but it is not"

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, get_args
+from typing import Final, Self, get_args
 
 from idkmesh import clock as clocks
 from idkmesh import scalars
@@ -23,6 +23,8 @@ from idkmesh.records import Admitted, TaskClaim
 from idkmesh.scalars import ExecutionStatus
 from idkmesh.transact import Transactor, approver_from, owner_of, permission_for
 
+_MOST_OBSERVATIONS: Final = 1_000_000_000
+
 
 class ClaimLedger(Ownership, Questions):
     """Who owns a task right now, and may their result still count? One file's answers.
@@ -40,6 +42,11 @@ class ClaimLedger(Ownership, Questions):
             wall clock with a monotonic floor.
         clock_resolution_seconds: How far time must move, in seconds, before an answer that
             changes nothing leaves a ``ClockObserved``.
+        max_observations: How many prerequisite observations a scope may hold before the next
+            is refused, 1-1,000,000,000; a limit of this opening, not of the file.
+
+    Attributes:
+        transactor: The loop behind every command; the gate runs its own through it.
     """
 
     def __init__(
@@ -49,14 +56,20 @@ class ClaimLedger(Ownership, Questions):
         *,
         clock: Callable[[], int] | None = None,
         clock_resolution_seconds: int = 1,
+        max_observations: int = 100_000,
     ) -> None:
         scalars.instance(authorization_policy, AuthorizationPolicy, "authorization_policy")
         resolution = scalars.whole(
             clock_resolution_seconds, "clock_resolution_seconds", 1, scalars.MAX_WINDOW_SECONDS
         )
+        scalars.whole(max_observations, "max_observations", 1, _MOST_OBSERVATIONS)
         self._store = store
-        self._transactor = Transactor(
-            store, authorization_policy, clock or clocks.SystemClock(), resolution
+        self.transactor = Transactor(
+            store,
+            authorization_policy,
+            clock or clocks.SystemClock(),
+            clock_resolution_seconds=resolution,
+            max_observations=max_observations,
         )
 
     @classmethod
@@ -71,6 +84,7 @@ class ClaimLedger(Ownership, Questions):
         allow_network: bool = False,
         file_mode: int = 0o600,
         clock_resolution_seconds: int = 1,
+        max_observations: int = 100_000,
     ) -> Self:
         """Open the ledger in a SQLite file, made if absent, its folders too.
 
@@ -85,6 +99,8 @@ class ClaimLedger(Ownership, Questions):
             file_mode: The mode of new files: read and write for the owner at least.
             clock_resolution_seconds: How far time must move, in seconds, before an answer
                 that changes nothing leaves a ``ClockObserved``.
+            max_observations: How many prerequisite observations a scope may hold before the
+                next is refused, 1-1,000,000,000.
 
         Returns:
             The ledger, which is also a context manager that closes it.
@@ -113,6 +129,7 @@ class ClaimLedger(Ownership, Questions):
                 authorization_policy,
                 clock=clock,
                 clock_resolution_seconds=clock_resolution_seconds,
+                max_observations=max_observations,
             )
         except BaseException:
             store.close()
@@ -162,7 +179,7 @@ class ClaimLedger(Ownership, Questions):
         """
         task_ref(task)
         scalars.instance(policy, TaskClaimPolicy, "policy")
-        outcome = self._transactor.run(
+        outcome = self.transactor.run(
             task,
             Configure(policy),
             (permission_for("dispatch", actor, "actor"),),
@@ -210,7 +227,7 @@ class ClaimLedger(Ownership, Questions):
             permission_for("execute", owner, "owner"),
         )
         request_id = scalars.free_text(request_id, "request_id")
-        outcome = self._transactor.run(
+        outcome = self.transactor.run(
             task,
             Reserve(request_id, epoch, owner_of(owner)),
             permissions,
@@ -260,7 +277,7 @@ class ClaimLedger(Ownership, Questions):
         request_id = scalars.free_text(request_id, "request_id")
         known = scalars.choice(status, "status", get_args(ExecutionStatus))
         evidence = scalars.free_text(evidence_reference, "evidence_reference")
-        outcome = self._transactor.run(
+        outcome = self.transactor.run(
             task,
             Reconcile(request_id, epoch, known, evidence),  # type: ignore[arg-type]
             (permission,),
@@ -303,7 +320,7 @@ class ClaimLedger(Ownership, Questions):
         permission = permission_for("execute", actor, "actor")
         request_id = scalars.free_text(request_id, "request_id")
         artifact = scalars.digest(artifact_digest, "artifact_digest")
-        outcome = self._transactor.run(
+        outcome = self.transactor.run(
             task,
             Submit(request_id, epoch, owner_of(actor), artifact),
             (permission,),
@@ -326,7 +343,7 @@ class ClaimLedger(Ownership, Questions):
                 ``task_not_configured``.
         """
         task_ref(task)
-        outcome = self._transactor.run(task, None, (permission_for("read", actor, "actor"),))
+        outcome = self.transactor.run(task, None, (permission_for("read", actor, "actor"),))
         return records(task, outcome.state)
 
     # Upkeep.

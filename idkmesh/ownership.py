@@ -26,7 +26,7 @@ _OPERATIONS: Final[dict[str, tuple[type[Any], str]]] = {
 class Ownership:
     """The half of ``ClaimLedger`` that a claim's owner is behind."""
 
-    _transactor: Transactor
+    transactor: Transactor
 
     def claim(
         self,
@@ -59,7 +59,7 @@ class Ownership:
         request_id = scalars.free_text(request_id, "request_id")
         scalars.instance(binding, ClaimBinding, "binding")
         command = ClaimTask(task, request_id, owner_of(actor), binding)
-        outcome = self._transactor.run(task, command, (permission,))
+        outcome = self.transactor.run(task, command, (permission,))
         return Admitted(record(task, outcome.state.claims[request_id]), outcome.changed)
 
     def acknowledge(
@@ -178,5 +178,5 @@ class Ownership:
         permission = permission_for(action, actor, "actor")
         request_id = scalars.free_text(request_id, "request_id")
         request = command(request_id, epoch, owner_of(actor))
-        outcome = self._transactor.run(task, request, (permission,))
+        outcome = self.transactor.run(task, request, (permission,))
         return record(task, outcome.state.claims[request_id])

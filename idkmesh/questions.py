@@ -23,7 +23,7 @@ class Questions:
     can look during a lockout.
     """
 
-    _transactor: Transactor
+    transactor: Transactor
 
     def peek(self, task: ScopedResourceRef, actor: ActorContext) -> tuple[TaskClaim, ...]:
         """Return what ``snapshot`` would, without a lock or a row. The actor needs ``read``.
@@ -105,17 +105,17 @@ class Questions:
         scalars.instance(scope, TenantScope, "scope")
         scalars.instance(actor, ActorContext, "actor")
         wanted = _filter(actor, state=state, occupancy=occupancy, overdue=overdue, owner=owner)
-        with self._transactor.store.read() as session:
-            now = self._transactor.view(session).now
-            self._transactor.may_read_scope(scope, actor, now)
+        with self.transactor.store.read() as session:
+            now = self.transactor.view(session).now
+            self.transactor.may_read_scope(scope, actor, now)
         live = state == "active" or overdue is True or occupancy in {"unknown", "running"}
 
         def pages() -> Iterator[TaskClaim]:
             place = tables.first_place(scope)
             while True:
-                with self._transactor.store.read() as session:
-                    now = self._transactor.view(session).now
-                    self._transactor.may_read_scope(scope, actor, now)
+                with self.transactor.store.read() as session:
+                    now = self.transactor.view(session).now
+                    self.transactor.may_read_scope(scope, actor, now)
                     found = tables.page(session, scope, place, live=live)
                 for each in found:
                     if wanted(each, now):
@@ -129,9 +129,9 @@ class Questions:
     def _look(self, task: ScopedResourceRef, actor: ActorContext) -> tuple[TaskState, int]:
         task_ref(task)
         scalars.instance(actor, ActorContext, "actor")
-        with self._transactor.store.read() as session:
-            reading = self._transactor.view(session)
-            return self._transactor.read(reading, task, actor), reading.now
+        with self.transactor.store.read() as session:
+            reading = self.transactor.view(session)
+            return self.transactor.read(reading, task, actor), reading.now
 
 
 def _filter(

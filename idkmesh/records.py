@@ -1,15 +1,19 @@
 """The records that callers get: what a claim looks like from outside."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from idkmesh.identity import ScopedResourceRef
+from idkmesh.identity import ScopedResourceRef, TenantScope
 from idkmesh.policy import ClaimBinding
+from idkmesh.prerequisites import WorkUnitSourceBinding
 from idkmesh.scalars import ActorType, ClaimState, Occupancy, PrincipalId
 
 CLAIM_KIND: Final = "idkmesh-task-claim"
+ADMISSION_KIND: Final = "idkmesh-executor-admission"
 SCHEMA_VERSION: Final = "0.1"
+
+Phase = Literal["admission", "execution-reservation", "submission"]
 
 
 class OwnerIdentity(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,8 +108,68 @@ class TaskClaim(Struct, frozen=True, kw_only=True):
         return f"TaskClaim({self.task.key} slot={self.slot} epoch={self.epoch} {self.state})"
 
 
+class AdmissionRecord(Struct, frozen=True, kw_only=True):
+    """What one phase of the gate did, bound to the inputs that it saw in its transaction.
+
+    It is metadata: the claim is the admission, and nothing accepts this record.
+
+    Attributes:
+        phase: admission, execution-reservation or submission.
+        scope: The tenant's project.
+        graph_digest: Which graph the gate looked through.
+        observation_digest: The latest observations of the unit and all that it requires.
+        binding: The unit, its content and revision.
+        inputs_digest: The inputs that the claim is bound to.
+        created: Whether this very call wrote what the phase is about.
+        claim: The claim behind it.
+    """
+
+    phase: Phase
+    scope: TenantScope
+    graph_digest: str
+    observation_digest: str
+    binding: WorkUnitSourceBinding
+    inputs_digest: str
+    created: bool
+    claim: TaskClaim
+
+    @property
+    def work_unit_id(self) -> str:
+        """The unit's id."""
+        return self.binding.work_unit_id
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of ``executor-admission-v0.1.schema.json``."""
+        return {
+            "kind": ADMISSION_KIND,
+            "schema_version": SCHEMA_VERSION,
+            "phase": self.phase,
+            "scope": {"tenant_id": self.scope.tenant_id, "project_id": self.scope.project_id},
+            "graph_digest": self.graph_digest,
+            "observation_digest": self.observation_digest,
+            "work_unit_id": self.work_unit_id,
+            "binding": self.binding.to_dict(),
+            "inputs_digest": self.inputs_digest,
+            "created": self.created,
+            "claim": self.claim.to_dict(),
+            "authority": {
+                "dispatch": False,
+                "executes_worker": False,
+                "accepts_candidate": False,
+                "merge": False,
+            },
+        }
+
+
 class Admitted(NamedTuple):
     """A claim, and whether this very call created what was asked for."""
 
     claim: TaskClaim
     created: bool
+
+
+class Admission(NamedTuple):
+    """A claim, and the record of the gate's phase."""
+
+    claim: TaskClaim
+    record: AdmissionRecord

@@ -20,6 +20,7 @@ from idkmesh.authorization import (
     require_identity,
 )
 from idkmesh.commands.expire import due_expiries
+from idkmesh.commands.observe import Observe
 from idkmesh.commands.rules import Command
 from idkmesh.errors import ClaimError, ErrorCode, InvalidInput
 from idkmesh.events.catalog import clock_stream
@@ -27,7 +28,9 @@ from idkmesh.events.port import ReadSession, Store, WriteSession
 from idkmesh.events.types import Approval, Authority, ClockObserved, TaskEvent
 from idkmesh.identity import ScopedResourceRef, TenantScope
 from idkmesh.policy import TaskClaimPolicy
-from idkmesh.projections import tables
+from idkmesh.prerequisites import PrerequisiteObservation
+from idkmesh.projections import observed, tables
+from idkmesh.projections.observations import evolve as evolve_observations
 from idkmesh.projections.task import TaskState, evolve
 from idkmesh.records import OwnerIdentity
 
@@ -69,6 +72,7 @@ class Transactor:
         clock: Epoch seconds on call.
         clock_resolution_seconds: How far time must move before an answer that changes
             nothing is worth a row.
+        max_observations: How many prerequisite observations a scope may hold.
     """
 
     def __init__(
@@ -76,12 +80,15 @@ class Transactor:
         store: Store,
         policy: AuthorizationPolicy,
         clock: Callable[[], int],
+        *,
         clock_resolution_seconds: int,
+        max_observations: int,
     ) -> None:
         self.store = store
         self.policy = policy
         self.clock = clock
         self.clock_resolution_seconds = clock_resolution_seconds
+        self.max_observations = max_observations
 
     def run(
         self,
@@ -91,15 +98,19 @@ class Transactor:
         *,
         approver: Approver | None = None,
         offered: TaskClaimPolicy | None = None,
+        prepare: Callable[[ReadSession], Command] | None = None,
     ) -> Outcome:
         """Run one command in one transaction.
 
         Args:
             task: The task that it is about.
-            command: What to decide; None only records what is due.
+            command: What to decide; None only records what is due, or leaves the command to
+                ``prepare``.
             permissions: Who needs leave for what; the first is the caller.
             approver: The one approver of all of them, or None.
             offered: The policy that stands in where the task has none yet.
+            prepare: Makes the command out of what else the transaction sees; it is called
+                once the caller is authorized and what is due has been applied.
 
         Returns:
             The state behind the command, committed.
@@ -123,6 +134,8 @@ class Transactor:
                     events.append(expired)
             refusal: ClaimError | None = None
             changed = False
+            if prepare is not None:
+                command = prepare(session)
             try:
                 own = command.decide(by, now, state) if command is not None else None
             except ClaimError as error:
@@ -134,11 +147,40 @@ class Transactor:
                     changed = True
             if events:
                 self._append(session, task, state, now, events)
-            elif refusal is None and now >= watermark + self.clock_resolution_seconds:
-                self._observe_clock(session, task.scope, now)
+            elif refusal is None:
+                self._observe_clock(session, task.scope, now, watermark)
         if refusal is not None:
             raise refusal
         return Outcome(state, changed)
+
+    def observe(self, observation: PrerequisiteObservation) -> bool:
+        """Retain an observation in one transaction.
+
+        Args:
+            observation: What was seen; its unit was checked by the caller.
+
+        Returns:
+            Whether it became its unit's latest.
+
+        Raises:
+            ClaimError: ``invalid_clock``, ``clock_rollback``, ``event_conflict``,
+                ``sequence_conflict``, ``event_budget_exhausted``.
+            StoreError: The file cannot be used; see ``docs/errors.md``.
+        """
+        scope = observation.scope
+        with self.store.write() as session:
+            watermark = session.head().at
+            now = clocks.now(self.clock, watermark)
+            known = observed.load(session, observation)
+            event = Observe(observation).decide(self.max_observations, known)
+            if event is None:
+                self._observe_clock(session, scope, now, watermark)
+                return False
+            evolve_observations(known, event)
+            session.append(scope.key, known.stream, known.version, now, event)
+            observed.save(session, known)
+            session.commit()
+            return known.latest[event.binding.work_unit_id].event_id == event.event_id
 
     def view(self, session: ReadSession) -> Reading:
         """Return the reading of a session: its time is read after its point was fixed.
@@ -247,8 +289,12 @@ class Transactor:
         tables.save(session, state)
         session.commit()
 
-    @staticmethod
-    def _observe_clock(session: WriteSession, scope: TenantScope, now: int) -> None:
+    def _observe_clock(
+        self, session: WriteSession, scope: TenantScope, now: int, watermark: int
+    ) -> None:
+        """Record the time of an answer that changes nothing, where time has moved."""
+        if now < watermark + self.clock_resolution_seconds:
+            return
         stream = clock_stream(scope.key)
         version = session.stream_version(stream) + 1
         session.append(scope.key, stream, version, now, ClockObserved())

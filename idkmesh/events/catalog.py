@@ -14,6 +14,11 @@ def tag_of(event: Event) -> str:
     return str(event.__struct_config__.tag)
 
 
+def observations_stream(scope: str) -> str:
+    """Return the name of the scope's stream of prerequisite observations."""
+    return f"{scope}/observations"
+
+
 def clock_stream(scope: str) -> str:
     """Return the name of the scope's stream of clock observations."""
     return f"{scope}/clock"

@@ -86,6 +86,24 @@ CREATE TABLE claims (
     PRIMARY KEY (stream, slot, epoch)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE observations (
+    scope TEXT NOT NULL,
+    work_unit_id TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    event_id TEXT NOT NULL,
+    work_unit_version INTEGER NOT NULL,
+    work_unit_digest TEXT NOT NULL,
+    source_revision TEXT NOT NULL,
+    state TEXT NOT NULL,
+    inputs_digest TEXT NOT NULL,
+    integrated_revision TEXT,
+    artifacts_digest TEXT,
+    verification_reference TEXT,
+    integration_reference TEXT,
+    PRIMARY KEY (scope, work_unit_id, sequence),
+    UNIQUE (scope, event_id)
+) STRICT, WITHOUT ROWID;
+
 -- What a coordinator asks for after a crash. A row enters when a claim begins and leaves
 -- when it has ended, so a renewal never touches this index.
 CREATE INDEX claims_live ON claims (stream, slot, epoch)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from idkmesh.authorization import DecisionCode
 from idkmesh.policy import ClaimBinding, TaskClaimPolicy
+from idkmesh.prerequisites import ObservationSequence, ObservationState, WorkUnitSourceBinding
 from idkmesh.records import OwnerIdentity
 from idkmesh.scalars import (
     Action,
@@ -28,6 +29,7 @@ from idkmesh.scalars import (
     Seconds,
     Slot,
     Slots,
+    SourceRevision,
     Window,
 )
 
@@ -181,6 +183,20 @@ class ClockObserved(_Event, frozen=True, kw_only=True, tag="clock.observed.v1"):
     """A command that changed nothing was answered at this row's time."""
 
 
+class PrerequisiteObserved(_Event, frozen=True, kw_only=True, tag="prerequisite.observed.v1"):
+    """A trusted adapter saw a unit in a state; no actor is named."""
+
+    event_id: FreeText
+    sequence: ObservationSequence
+    binding: WorkUnitSourceBinding
+    state: ObservationState
+    inputs_digest: Digest
+    integrated_revision: SourceRevision | None
+    artifacts_digest: Digest | None
+    verification_reference: FreeText | None
+    integration_reference: FreeText | None
+
+
 TaskEvent = (
     TaskConfigured
     | ClaimGranted
@@ -193,4 +209,4 @@ TaskEvent = (
     | ExecutionReconciled
     | SubmissionRecorded
 )
-Event = TaskEvent | ClockObserved
+Event = TaskEvent | PrerequisiteObserved | ClockObserved

@@ -8,12 +8,13 @@ import msgspec
 
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import codec
-from idkmesh.events.catalog import TASK_EVENTS
+from idkmesh.events.catalog import TASK_EVENTS, observations_stream
 from idkmesh.events.port import ReadSession, WriteSession
 from idkmesh.events.sql import statements
 from idkmesh.events.types import PolicyRecord, TaskEvent
 from idkmesh.identity import TASK, TenantScope, task_from_key
 from idkmesh.policy import TaskClaimPolicy
+from idkmesh.projections import observed
 from idkmesh.projections.task import Claim, TaskState, evolve
 
 _SQL: Final = statements(__file__, "tables.sql")
@@ -86,6 +87,8 @@ def rebuild(session: WriteSession) -> None:
     for stream in session.streams():
         if f"/{TASK}/" in stream:
             save(session, fold(session, stream))
+        elif stream.endswith(observations_stream("")):
+            observed.save(session, observed.fold(session, stream))
 
 
 def fold(session: ReadSession, stream: str) -> TaskState:
@@ -151,6 +154,6 @@ def _policy(record: str) -> TaskClaimPolicy:
 
 def stored(session: ReadSession, table: str) -> Iterator[tuple[Any, ...]]:
     """Yield a table's rows in the order of its key; for comparing live with refolded."""
-    if table not in {"tasks", "claims"}:
+    if table not in {"tasks", "claims", "observations"}:
         raise KeyError(table)
     yield from session.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3")  # noqa: S608

@@ -1,0 +1,83 @@
+"""The table of observations: loading what one decision needs, saving, refolding."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from idkmesh.errors import ErrorCode, StoreError
+from idkmesh.events import codec
+from idkmesh.events.catalog import observations_stream
+from idkmesh.events.port import ReadSession, WriteSession
+from idkmesh.events.sql import statements
+from idkmesh.events.types import PrerequisiteObserved
+from idkmesh.identity import TenantScope
+from idkmesh.prerequisites import PrerequisiteObservation
+from idkmesh.projections.observations import Observations, Observed, evolve
+
+_SQL: Final = statements(__file__, "observed.sql")
+_LATEST: Final = _SQL["latest"]
+
+
+def load(session: ReadSession, observation: PrerequisiteObservation) -> Observations:
+    """Return what decides about one observation: its namesakes and its unit's latest."""
+    scope = observation.scope.key
+    unit = observation.binding.work_unit_id
+    stream = observations_stream(scope)
+    known = Observations(stream, session.stream_version(stream))
+    for name, key in (
+        ("by_event", (observation.event_id,)),
+        ("by_place", (unit, observation.sequence)),
+        ("latest", (unit,)),
+    ):
+        for row in session.rows(_SQL[name], (scope, *key)):
+            known.know(Observed(*row))
+    return known
+
+
+def save(session: WriteSession, state: Observations) -> None:
+    """Write the rows that were added."""
+    scope = state.stream.removesuffix(observations_stream(""))
+    for each in state.added:
+        session.rows(_SQL["put"], (scope, *msgspec.structs.astuple(each)))
+    state.added.clear()
+
+
+def fold(session: ReadSession, stream: str) -> Observations:
+    """Return a scope's observations from its events alone.
+
+    Raises:
+        StoreError: An event does not read or could not have happened (``store_corrupt``),
+            or a later version wrote it (``store_newer``).
+    """
+    state = Observations(stream)
+    for row in session.stream(stream):
+        event = codec.decode(row.body)
+        if not isinstance(event, PrerequisiteObserved):
+            message = "expected an observation in a stream of observations, but it is none"
+            raise StoreError(ErrorCode.STORE_CORRUPT, message)
+        evolve(state, event)
+    return state
+
+
+def latest(session: ReadSession, scope: TenantScope, units: Iterable[str]) -> dict[str, Observed]:
+    """Return the latest observation of each unit that has one; one row read a unit."""
+    found = {}
+    for unit in units:
+        for row in session.rows(_LATEST, (scope.key, unit)):
+            found[unit] = Observed(*row)
+    return found
+
+
+def all_latest(session: ReadSession, scope: TenantScope) -> dict[str, Observed]:
+    """Return the latest observation of every unit of the scope that has one."""
+    rows = session.rows(_SQL["all_latest"], (scope.key,))
+    return {row[0]: Observed(*row) for row in rows}
+
+
+def of_unit(
+    session: ReadSession, scope: TenantScope, unit: str
+) -> tuple[PrerequisiteObservation, ...]:
+    """Return every retained observation of a unit, oldest first."""
+    rows = session.rows(_SQL["of_unit"], (scope.key, unit))
+    return tuple(Observed(*row).observation(scope) for row in rows)
