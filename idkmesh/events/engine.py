@@ -70,7 +70,8 @@ def use_wal(connection: apsw.Connection, *, in_memory: bool) -> None:
     """
     try:
         writable = not connection.readonly("main")
-        mode = connection.pragma("journal_mode", "WAL" if writable and not in_memory else None)
+        change = ("WAL",) if writable and not in_memory else ()
+        mode = connection.pragma("journal_mode", *change)
         level = connection.pragma("synchronous")
     except apsw.Error as error:
         raise translated(error) from error
