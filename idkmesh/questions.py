@@ -1,6 +1,7 @@
 """What anybody with ``read`` may ask: the questions take no lock and write nothing."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import get_args
 
 from idkmesh import scalars
@@ -190,7 +191,7 @@ def record(task: ScopedResourceRef, claim: Claim, now: int | None = None) -> Tas
             claim.issuer,
             claim.actor_type,  # type: ignore[arg-type]
         ),
-        binding=ClaimBinding(claim.work_unit_digest, claim.source_revision, claim.inputs_digest),
+        binding=_binding(claim.work_unit_digest, claim.source_revision, claim.inputs_digest),
         state="expired" if overdue else claim.state,
         created_at=claim.created_at,
         acknowledged_at=claim.acknowledged_at,
@@ -203,3 +204,9 @@ def record(task: ScopedResourceRef, claim: Claim, now: int | None = None) -> Tas
         execution_reference=claim.execution_reference,
         submission_digest=claim.submission_digest,
     )
+
+
+@lru_cache(maxsize=4096)
+def _binding(work_unit_digest: str, source_revision: str, inputs_digest: str) -> ClaimBinding:
+    """Return a binding, its parts checked once and not for every answer."""
+    return ClaimBinding(work_unit_digest, source_revision, inputs_digest)

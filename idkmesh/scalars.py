@@ -71,6 +71,7 @@ ClaimState = Literal["active", "released", "expired"]
 Occupancy = Literal["none", "unknown", "running", "terminal"]
 ExecutionStatus = Literal["running", "terminal"]
 Deadline = Literal["ack_by", "lease_until", "progress_by", "hard_until"]
+EndedBy = Literal["ack_by", "lease_until", "progress_by", "hard_until", "clock_repair"]
 
 
 def _text_rule(kind: object, expected: str) -> Callable[[object, str], str]:

@@ -6,12 +6,13 @@ import msgspec
 
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events.catalog import TAGS
+from idkmesh.events.legacy import UPCASTS, LegacyEvent
 from idkmesh.events.types import Event
 
 MAX_BODY_BYTES: Final = 16_384
 
 _encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(Event)
+_decoder: Final = msgspec.json.Decoder(Event | LegacyEvent)
 
 
 class _Tag(msgspec.Struct):
@@ -41,11 +42,11 @@ def encode(event: Event) -> str:
 
 
 def decode(body: str) -> Event:
-    """Return the event that a body holds.
+    """Return the event that a body holds, in today's shape.
 
     Raises:
-        StoreError: The body has an unknown tag (``store_newer``: a later version wrote it),
-            or it is not what this version would have written (``store_corrupt``).
+        StoreError: The body has an unknown tag or field (``store_newer``: a later version
+            wrote it), or it is not what this version would have written (``store_corrupt``).
     """
     if len(body) > MAX_BODY_BYTES:
         message = f"expected an event of at most {MAX_BODY_BYTES} bytes, but it is longer"
@@ -53,21 +54,29 @@ def decode(body: str) -> Event:
     try:
         event = _decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise _unreadable(body) from error
+        raise _unreadable(body, str(error)) from error
     if _encoder.encode(event) != body.encode("utf-8", "surrogatepass"):
         message = "expected an event as it is written here, but the text differs"
         raise StoreError(ErrorCode.STORE_CORRUPT, message)
-    return event
+    upcast = UPCASTS.get(type(event))
+    return event if upcast is None else upcast(event)
 
 
-def _unreadable(body: str) -> StoreError:
+def _unreadable(body: str, reason: str) -> StoreError:
     """Tell an event of a later version from a broken one."""
+    if reason.startswith("Object contains unknown field"):
+        message = "expected an event of this version's shape, but it has a field of a later one"
+        return StoreError(ErrorCode.STORE_NEWER, message)
     try:
         tag = _tag_decoder.decode(body).type
     except (msgspec.DecodeError, ValueError, RecursionError):
         tag = None
-    if tag is not None and tag not in TAGS:
+    if tag is not None and tag not in TAGS and not _is_legacy(tag):
         message = "expected an event type of this version, but it is of a later one"
         return StoreError(ErrorCode.STORE_NEWER, message)
     message = "expected an event of its type's shape, but it breaks it"
     return StoreError(ErrorCode.STORE_CORRUPT, message)
+
+
+def _is_legacy(tag: str) -> bool:
+    return any(event.__struct_config__.tag == tag for event in UPCASTS)

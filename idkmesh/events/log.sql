@@ -1,6 +1,6 @@
 -- name: head
--- The file's last row: its sequence and the watermark.
-SELECT sequence, at FROM events ORDER BY sequence DESC LIMIT 1;
+-- The file's last row: its sequence and the watermark, and what its scope goes on from.
+SELECT sequence, at, scope, number, chain FROM events ORDER BY sequence DESC LIMIT 1;
 
 -- name: scope_head
 -- The scope's last row: what the next one is numbered and chained after.

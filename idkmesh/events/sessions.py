@@ -72,7 +72,7 @@ class Session:
 
     def head(self) -> Head:
         found = self.rows(_HEAD)
-        return Head(*found[0]) if found else Head(0, 0)
+        return Head(*found[0][:2]) if found else Head(0, 0)
 
     def stream_version(self, stream: str) -> int:
         return self.rows(_STREAM_VERSION, (stream,))[0][0] or 0
@@ -146,9 +146,14 @@ class WriteSession(Session):
             self._store.turnstile.release()
 
     def head(self) -> Head:
-        head = super().head()
-        self._sequence = head.sequence
-        return head
+        found = self.rows(_HEAD)
+        if not found:
+            self._sequence = 0
+            return Head(0, 0)
+        sequence, at, scope, number, link = found[0]
+        self._sequence = sequence
+        self._scope_heads[scope] = (number, link)  # in a file of one scope, no other look-up
+        return Head(sequence, at)
 
     def append(self, scope: str, stream: str, version: int, at: int, event: Event) -> None:
         if self._sequence < 0:

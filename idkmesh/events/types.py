@@ -17,8 +17,8 @@ from idkmesh.scalars import (
     ActorType,
     Attempts,
     DataClass,
-    Deadline,
     Digest,
+    EndedBy,
     Epoch,
     EventBudget,
     ExecutionStatus,
@@ -141,11 +141,15 @@ class ClaimReleased(_Event, frozen=True, kw_only=True, tag="claim.released.v1"):
 
 
 class ClaimExpired(_Event, frozen=True, kw_only=True, tag="claim.expired.v1"):
-    """A deadline passed: which one, and when it stood."""
+    """Ownership ended: which deadline passed, and when it stood.
+
+    With ``clock_repair`` no deadline passed: time itself is about to be set back, so
+    ownership ends at the old watermark, which is ``due_at`` then.
+    """
 
     slot: Slot
     epoch: Epoch
-    deadline: Deadline
+    deadline: EndedBy
     due_at: Seconds
 
 
@@ -179,6 +183,13 @@ class SubmissionRecorded(_Event, frozen=True, kw_only=True, tag="submission.reco
     artifact_digest: Digest
 
 
+class ClockRepaired(_Event, frozen=True, kw_only=True, tag="clock.repaired.v1"):
+    """The owner of the file set time back to this row's: the only row that may go back."""
+
+    old_watermark: Seconds
+    evidence: FreeText
+
+
 class ClockObserved(_Event, frozen=True, kw_only=True, tag="clock.observed.v1"):
     """A command that changed nothing was answered at this row's time."""
 
@@ -209,4 +220,4 @@ TaskEvent = (
     | ExecutionReconciled
     | SubmissionRecorded
 )
-Event = TaskEvent | PrerequisiteObserved | ClockObserved
+Event = TaskEvent | PrerequisiteObserved | ClockObserved | ClockRepaired

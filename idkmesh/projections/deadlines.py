@@ -42,17 +42,15 @@ def granted(policy: TaskClaimPolicy, at: int) -> Granted:
     )
 
 
-def first_due(*, acknowledged: bool, deadlines: Granted, now: int) -> Due | None:
-    """Return the earliest deadline that is over at ``now``, or None."""
+def first_due(deadlines: Granted, *, acknowledged: bool) -> Due:
+    """Return the earliest deadline that counts; of several at once, the first in order."""
     ack_by, lease_until, progress_by, hard_until = deadlines
-    if now < lease_until and now < progress_by and (acknowledged or now < ack_by):
-        return None  # hard_until is never the earliest alone
-    standing: list[tuple[int, Deadline]] = [
+    counting: list[tuple[int, Deadline]] = [
         (lease_until, "lease_until"),
         (progress_by, "progress_by"),
         (hard_until, "hard_until"),
     ]
     if not acknowledged:
-        standing.insert(0, (ack_by, "ack_by"))
-    due_at, deadline = min(standing, key=lambda each: each[0])
+        counting.insert(0, (ack_by, "ack_by"))
+    due_at, deadline = min(counting, key=lambda each: each[0])
     return Due(deadline, due_at)
