@@ -62,15 +62,20 @@ def decode(body: str) -> Event:
     return event if upcast is None else upcast(event)
 
 
+def tag_in(body: str) -> str | None:
+    """Return the tag that a body carries, or None."""
+    try:
+        return _tag_decoder.decode(body).type
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+
+
 def _unreadable(body: str, reason: str) -> StoreError:
     """Tell an event of a later version from a broken one."""
     if reason.startswith("Object contains unknown field"):
         message = "expected an event of this version's shape, but it has a field of a later one"
         return StoreError(ErrorCode.STORE_NEWER, message)
-    try:
-        tag = _tag_decoder.decode(body).type
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        tag = None
+    tag = tag_in(body)
     if tag is not None and tag not in TAGS and not _is_legacy(tag):
         message = "expected an event type of this version, but it is of a later one"
         return StoreError(ErrorCode.STORE_NEWER, message)

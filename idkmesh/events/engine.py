@@ -111,8 +111,12 @@ def is_empty(connection: apsw.Connection) -> bool:
         raise translated(error) from error
 
 
-def require_schema(connection: apsw.Connection) -> None:
+def require_schema(connection: apsw.Connection, *, log_only: bool) -> None:
     """Compare the schema found with the one expected.
+
+    Args:
+        connection: The file.
+        log_only: Let tables that are damaged or gone pass, as long as the log is there.
 
     Raises:
         StoreError: ``store_foreign`` (another program's file), ``store_newer`` (a later
@@ -128,9 +132,35 @@ def require_schema(connection: apsw.Connection) -> None:
         message = "expected an idkmesh ledger, but the database is another program's"
         raise StoreError(ErrorCode.STORE_FOREIGN, message)
     files.judge_version(int(version))
-    if found != _expected_objects():
+    expected = _expected_objects()
+    if log_only:
+        known = {name for _, name, _, _ in expected}
+        found = [each for each in found if each[1] == "events" or each[1] not in known]
+        expected = [each for each in expected if each[1] == "events"]
+    if found != expected:
         message = "expected the ledger's own schema, but the file's is another"
         raise StoreError(ErrorCode.STORE_CORRUPT, message)
+
+
+def problems(connection: apsw.Connection) -> list[str]:
+    """Return what is wrong with the schema and the pages, in the engine's words and ours."""
+    found: list[str] = []
+    try:
+        present = {each[1]: each for each in connection.execute(_OBJECTS)}
+        expected = {each[1]: each for each in _expected_objects()}
+        for name in sorted(present.keys() | expected.keys(), key=str):
+            if name not in present:
+                found.append(f"{expected[name][0]} {name} is missing from the schema")
+            elif name not in expected:
+                found.append(f"a {present[name][0]} stands in the schema that is not ours")
+            elif present[name] != expected[name]:
+                found.append(f"{expected[name][0]} {name} is not as it was made")
+        for (word,) in connection.execute("PRAGMA integrity_check"):
+            if word != "ok":
+                found.append(str(word))
+    except (apsw.Error, UnicodeDecodeError) as error:
+        found.append(f"the engine gave up: {type(error).__name__}")
+    return found
 
 
 def reset_tables(connection: apsw.Connection) -> None:

@@ -27,3 +27,20 @@ SELECT DISTINCT stream FROM events ORDER BY stream;
 -- The whole log after a sequence, in the file's order.
 SELECT sequence, scope, number, stream, version, at, type, body, chain
 FROM events WHERE sequence > ? ORDER BY sequence;
+
+-- name: scope_heads
+-- Each scope's last row. With a lone max(), SQLite takes chain from that same row.
+SELECT scope, max(number), chain FROM events GROUP BY scope ORDER BY scope;
+
+-- name: next_sequence
+-- The first sequence behind another; answered without reading any text.
+SELECT min(sequence) FROM events WHERE sequence > ?;
+
+-- name: last_until
+-- The last row of a time or before it; times fall where a clock was repaired.
+SELECT coalesce(max(sequence), 0) FROM events WHERE at <= ?;
+
+-- name: page
+-- A part of the log behind a sequence, in the file's order.
+SELECT sequence, scope, number, stream, version, at, type, body, chain
+FROM events WHERE sequence > ? ORDER BY sequence LIMIT ?;

@@ -44,11 +44,29 @@ class ReadSession(Protocol):
     def rows(self, sql: str, bindings: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows."""
 
+    def each(self, sql: str, bindings: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Run one statement and yield its rows, however many."""
+
+    def problems(self) -> list[str]:
+        """Return what the engine finds wrong with the file's schema and pages."""
+
+    def scope_heads(self) -> list[tuple[str, int, bytes]]:
+        """Return each scope with its last number and chain value, sorted."""
+
     def log(self, after: int = 0) -> Iterator[Row]:
         """Yield the log's rows behind a sequence, in the file's order."""
 
+    def page(self, after: int, most: int) -> list[Row]:
+        """Return at most so many of the log's rows behind a sequence, in order."""
+
     def stream(self, stream: str) -> Iterator[Row]:
         """Yield one stream's rows in order."""
+
+    def next_sequence(self, after: int) -> int | None:
+        """Return the first sequence behind another, or None."""
+
+    def last_until(self, at: int) -> int:
+        """Return the last sequence whose time is ``at`` or before, or 0."""
 
     def streams(self) -> list[str]:
         """Return the name of every stream, sorted."""

@@ -77,19 +77,35 @@ class Session:
     def stream_version(self, stream: str) -> int:
         return self.rows(_STREAM_VERSION, (stream,))[0][0] or 0
 
+    def problems(self) -> list[str]:
+        return engine.problems(self._connection)
+
+    def scope_heads(self) -> list[tuple[str, int, bytes]]:
+        return [(scope, number, link) for scope, number, link in self.rows(_SQL["scope_heads"])]
+
     def log(self, after: int = 0) -> Iterator[Row]:
-        return self._stored(_SQL["log"], (after,))
+        return map(Row._make, self.each(_SQL["log"], (after,)))
+
+    def page(self, after: int, most: int) -> list[Row]:
+        return [Row._make(found) for found in self.rows(_SQL["page"], (after, most))]
 
     def stream(self, stream: str) -> Iterator[Row]:
-        return self._stored(_SQL["stream"], (stream,))
+        return map(Row._make, self.each(_SQL["stream"], (stream,)))
+
+    def next_sequence(self, after: int) -> int | None:
+        found: int | None = self.rows(_SQL["next_sequence"], (after,))[0][0]
+        return found
+
+    def last_until(self, at: int) -> int:
+        found: int = self.rows(_SQL["last_until"], (at,))[0][0]
+        return found
 
     def streams(self) -> list[str]:
         return [name for (name,) in self.rows(_SQL["streams"])]
 
-    def _stored(self, sql: str, bindings: tuple[object, ...]) -> Iterator[Row]:
+    def each(self, sql: str, bindings: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
         try:
-            for found in self._connection.execute(sql, bindings):
-                yield Row(*found)
+            yield from self._connection.execute(sql, bindings)
         except apsw.Error as error:
             raise engine.translated(error) from error
         except UnicodeDecodeError as error:

@@ -61,6 +61,7 @@ class SqliteStore(port.Store):
         read_only: bool,
         busy_timeout_seconds: float,
         vfs: str | None,
+        log_only: bool,
     ) -> None:
         self.turnstile = turnstile
         self.busy_timeout_seconds = busy_timeout_seconds
@@ -68,6 +69,7 @@ class SqliteStore(port.Store):
         self._inode = inode
         self._read_only = read_only
         self._vfs = vfs
+        self._log_only = log_only
         self._pid = os.getpid()
         self._closed = False
         self._local = threading.local()
@@ -85,6 +87,7 @@ class SqliteStore(port.Store):
         allow_network: bool = False,
         file_mode: int = 0o600,
         vfs: str | None = None,
+        log_only: bool = False,
     ) -> Self:
         """Open a ledger file, made if absent, its folders too.
 
@@ -95,6 +98,7 @@ class SqliteStore(port.Store):
             allow_network: Open on a network file system all the same.
             file_mode: The mode of new files.
             vfs: The name of a registered SQLite VFS; for tests that pull the plug.
+            log_only: Open a file whose tables are damaged or gone, as long as it has its log.
 
         Raises:
             InvalidInput: The path is empty or holds NUL (``invalid_input``).
@@ -112,6 +116,7 @@ class SqliteStore(port.Store):
                 read_only=False,
                 busy_timeout_seconds=busy_timeout_seconds,
                 vfs=vfs,
+                log_only=log_only,
             )
             store._only = store._connected()
             return store
@@ -135,6 +140,7 @@ class SqliteStore(port.Store):
             read_only=read_only,
             busy_timeout_seconds=busy_timeout_seconds,
             vfs=vfs,
+            log_only=log_only,
         )
         try:
             store._first_connection()
@@ -243,7 +249,7 @@ class SqliteStore(port.Store):
         try:
             if not self._read_only and engine.is_empty(connection):
                 engine.create(connection)
-            engine.require_schema(connection)
+            engine.require_schema(connection, log_only=self._log_only)
             engine.use_wal(connection, in_memory=self._inode is None)
             self.require_same_file()
             if not self._read_only and connection.readonly("main"):

@@ -30,17 +30,22 @@ def load(session: ReadSession, observation: PrerequisiteObservation) -> Observat
         ("by_place", (unit, observation.sequence)),
         ("latest", (unit,)),
     ):
-        for row in session.rows(_SQL[name], (scope, *key)):
-            known.know(Observed(*row))
+        for found in session.rows(_SQL[name], (scope, *key)):
+            known.know(Observed(*found))
     return known
 
 
 def save(session: WriteSession, state: Observations) -> None:
     """Write the rows that were added."""
-    scope = state.stream.removesuffix(observations_stream(""))
     for each in state.added:
-        session.rows(_SQL["put"], (scope, *msgspec.structs.astuple(each)))
+        session.rows(_SQL["put"], row(state, each))
     state.added.clear()
+
+
+def row(state: Observations, observed: Observed) -> tuple[object, ...]:
+    """Return the row of table ``observations`` that an observation materialises into."""
+    scope = state.stream.removesuffix(observations_stream(""))
+    return (scope, *msgspec.structs.astuple(observed))
 
 
 def fold(session: ReadSession, stream: str) -> Observations:
@@ -51,8 +56,8 @@ def fold(session: ReadSession, stream: str) -> Observations:
             or a later version wrote it (``store_newer``).
     """
     state = Observations(stream)
-    for row in session.stream(stream):
-        event = codec.decode(row.body)
+    for stored in session.stream(stream):
+        event = codec.decode(stored.body)
         if not isinstance(event, PrerequisiteObserved):
             message = "expected an observation in a stream of observations, but it is none"
             raise StoreError(ErrorCode.STORE_CORRUPT, message)
@@ -64,15 +69,15 @@ def latest(session: ReadSession, scope: TenantScope, units: Iterable[str]) -> di
     """Return the latest observation of each unit that has one; one row read a unit."""
     found = {}
     for unit in units:
-        for row in session.rows(_LATEST, (scope.key, unit)):
-            found[unit] = Observed(*row)
+        for columns in session.rows(_LATEST, (scope.key, unit)):
+            found[unit] = Observed(*columns)
     return found
 
 
 def all_latest(session: ReadSession, scope: TenantScope) -> dict[str, Observed]:
     """Return the latest observation of every unit of the scope that has one."""
     rows = session.rows(_SQL["all_latest"], (scope.key,))
-    return {row[0]: Observed(*row) for row in rows}
+    return {columns[0]: Observed(*columns) for columns in rows}
 
 
 def of_unit(
@@ -80,4 +85,4 @@ def of_unit(
 ) -> tuple[PrerequisiteObservation, ...]:
     """Return every retained observation of a unit, oldest first."""
     rows = session.rows(_SQL["of_unit"], (scope.key, unit))
-    return tuple(Observed(*row).observation(scope) for row in rows)
+    return tuple(Observed(*columns).observation(scope) for columns in rows)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -23,6 +23,9 @@ _CLAIMS: Final = _SQL["claims"]
 _PUT_TASK: Final = _SQL["put_task"]
 _PUT_CLAIM: Final = _SQL["put_claim"]
 _PAGE: Final = 256
+
+Table = Literal["tasks", "claims", "observations"]
+TABLES: Final[tuple[Table, ...]] = get_args(Table)
 
 _policies: Final = msgspec.json.Decoder(PolicyRecord)
 _records: Final = msgspec.json.Encoder()
@@ -64,16 +67,25 @@ def load(session: ReadSession, stream: str) -> TaskState:
 def save(session: WriteSession, state: TaskState) -> None:
     """Write the rows that have changed, and no other."""
     if state.task_changed:
-        task = task_from_key(state.stream)
-        policy = _records.encode(PolicyRecord.of(state.terms)).decode()
-        data_class = state.terms.data_classification
-        counts = (len(state.claims), *state.epochs)
-        row = (state.stream, task.scope.key, task.resource_id, data_class, policy, *counts)
-        session.rows(_PUT_TASK, row)
+        session.rows(_PUT_TASK, task_row(state))
         state.task_changed = False
     for claim in state.changed:
-        session.rows(_PUT_CLAIM, (state.stream, *msgspec.structs.astuple(claim)))
+        session.rows(_PUT_CLAIM, claim_row(state, claim))
     state.changed.clear()
+
+
+def task_row(state: TaskState) -> tuple[object, ...]:
+    """Return the row of table ``tasks`` that a state materialises into."""
+    task = task_from_key(state.stream)
+    policy = _records.encode(PolicyRecord.of(state.terms)).decode()
+    data_class = state.terms.data_classification
+    counts = (len(state.claims), *state.epochs)
+    return (state.stream, task.scope.key, task.resource_id, data_class, policy, *counts)
+
+
+def claim_row(state: TaskState, claim: Claim) -> tuple[object, ...]:
+    """Return the row of table ``claims`` that a claim materialises into."""
+    return (state.stream, *msgspec.structs.astuple(claim))
 
 
 def rebuild(session: WriteSession) -> None:
@@ -143,6 +155,11 @@ def first_place(scope: TenantScope) -> tuple[str, int, int]:
     return f"{scope.key}/{TASK}/", 0, 0
 
 
+def owned_streams(session: ReadSession) -> list[str]:
+    """Return the storage key of every task with an active claim, in any scope."""
+    return [stream for (stream,) in session.rows(_SQL["owned"])]
+
+
 @lru_cache(maxsize=1024)
 def _policy(record: str) -> TaskClaimPolicy:
     try:
@@ -152,8 +169,6 @@ def _policy(record: str) -> TaskClaimPolicy:
         raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
 
 
-def stored(session: ReadSession, table: str) -> Iterator[tuple[Any, ...]]:
+def stored(session: ReadSession, table: Table) -> Iterator[tuple[Any, ...]]:
     """Yield a table's rows in the order of its key; for comparing live with refolded."""
-    if table not in {"tasks", "claims", "observations"}:
-        raise KeyError(table)
-    yield from session.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3")  # noqa: S608
+    return session.each(_SQL[f"stored_{table}"])

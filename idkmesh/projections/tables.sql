@@ -56,3 +56,18 @@ FROM claims INDEXED BY claims_live JOIN tasks ON tasks.stream = claims.stream
 WHERE (claims.stream, slot, epoch) > (?, ?, ?) AND claims.stream < ?
     AND (state = 'active' OR occupancy IN ('unknown', 'running'))
 ORDER BY claims.stream, slot, epoch LIMIT ?;
+
+-- name: stored_tasks
+SELECT * FROM tasks ORDER BY stream;
+
+-- name: stored_claims
+SELECT * FROM claims ORDER BY stream, slot, epoch;
+
+-- name: stored_observations
+SELECT * FROM observations ORDER BY scope, work_unit_id, sequence;
+
+-- name: owned
+-- Every task with an active claim, in any scope.
+SELECT DISTINCT stream FROM claims INDEXED BY claims_live
+WHERE (state = 'active' OR occupancy IN ('unknown', 'running')) AND state = 'active'
+ORDER BY stream;

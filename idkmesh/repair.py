@@ -1,0 +1,140 @@
+"""The owner's repair of a clock that ran ahead: nothing revived, nothing lost, time set back."""
+
+import os
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from idkmesh import clock as clocks
+from idkmesh import scalars
+from idkmesh.errors import ClaimError, ErrorCode
+from idkmesh.events.catalog import clock_stream
+from idkmesh.events.port import ReadSession
+from idkmesh.events.sqlite_store import SqliteStore
+from idkmesh.events.types import ClaimExpired, ClockRepaired
+from idkmesh.identity import task_from_key
+from idkmesh.projections import tables
+from idkmesh.projections.task import Claim, TaskState, evolve
+from idkmesh.questions import record
+from idkmesh.records import TaskClaim
+
+
+class Repair(Struct, frozen=True):
+    """What a repair of the clock does, or did.
+
+    Attributes:
+        old_watermark: The time that the ledger had reached, in epoch seconds.
+        now: The time that it is set back to, in epoch seconds.
+        expired: Every claim that was active, of every scope; executions keep their slots.
+    """
+
+    old_watermark: int
+    now: int
+    expired: tuple[TaskClaim, ...]
+
+
+def plan_repair(
+    target: str | os.PathLike[str], *, clock: Callable[[], int] | None = None
+) -> Repair:
+    """Return what ``repair_clock`` would do now; nothing is changed.
+
+    Args:
+        target: The ledger's file.
+        clock: Epoch seconds on call, for tests only; by default the system's.
+
+    Raises:
+        ClaimError: ``invalid_clock``; ``invalid_input`` where the clock is not below the
+            watermark, so that there is nothing to repair.
+        StoreError: The file cannot be read.
+    """
+    store = SqliteStore.open(target, read_only=True)
+    try:
+        with store.read() as session:
+            states = _owned(session)
+            return _repair(session, states, clock)
+    finally:
+        store.close()
+
+
+def repair_clock(
+    target: str | os.PathLike[str],
+    *,
+    evidence: str,
+    clock: Callable[[], int] | None = None,
+    busy_timeout_seconds: float = 30,
+) -> Repair:
+    """Set a ledger's time back to the clock's, in one transaction.
+
+    Every active claim of every scope ends, so that no deadline of the wrong time survives
+    and no lease is revived. Occupancies stay: an execution holds its slot until evidence
+    ends it.
+
+    Args:
+        target: The ledger's file; whoever may write it may repair it.
+        evidence: Why the watermark is known to be wrong: non-blank text, at most 512
+            characters, without secrets.
+        clock: Epoch seconds on call, for tests only; by default the system's.
+        busy_timeout_seconds: How long to wait for the turn to write, in seconds.
+
+    Returns:
+        What was done.
+
+    Raises:
+        ClaimError: ``invalid_input`` (the evidence is no such text, or the clock is not below
+            the watermark), ``invalid_clock``.
+        StoreError: The file cannot be written; nothing was changed then.
+    """
+    evidence = scalars.free_text(evidence, "evidence")
+    store = SqliteStore.open(target, busy_timeout_seconds=busy_timeout_seconds)
+    try:
+        with store.write() as session:
+            states = _owned(session)
+            repair = _repair(session, states, clock)
+            scope = session.last_scope()
+            for state, claim in _active(states):
+                expired = ClaimExpired(
+                    slot=claim.slot,
+                    epoch=claim.epoch,
+                    deadline="clock_repair",
+                    due_at=repair.old_watermark,
+                )
+                evolve(state, expired, repair.old_watermark)
+                owner = task_from_key(state.stream).scope.key
+                session.append(owner, state.stream, state.version, repair.old_watermark, expired)
+            for state in states:
+                tables.save(session, state)
+            stream = clock_stream(scope)
+            version = session.stream_version(stream) + 1
+            event = ClockRepaired(old_watermark=repair.old_watermark, evidence=evidence)
+            session.append(scope, stream, version, repair.now, event)
+            session.commit()
+            return repair
+    finally:
+        store.close()
+
+
+def _owned(session: ReadSession) -> list[TaskState]:
+    return [tables.load(session, stream) for stream in tables.owned_streams(session)]
+
+
+def _active(states: list[TaskState]) -> list[tuple[TaskState, Claim]]:
+    return [
+        (state, claim)
+        for state in states
+        for claim in state.claims.values()
+        if claim.state == "active"
+    ]
+
+
+def _repair(
+    session: ReadSession, states: list[TaskState], clock: Callable[[], int] | None
+) -> Repair:
+    old_watermark = session.head().at
+    now = clocks.now(clock or clocks.SystemClock(), 0)
+    if now >= old_watermark:
+        message = "expected a clock below the watermark, but it is not, so nothing needs repair"
+        raise ClaimError(ErrorCode.INVALID_INPUT, message)
+    expired = tuple(
+        record(task_from_key(state.stream), claim) for state, claim in _active(states)
+    )
+    return Repair(old_watermark, now, expired)

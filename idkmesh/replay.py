@@ -1,0 +1,299 @@
+"""The log replayed: state as of a point, a task's history, new events as they come, new tables.
+
+Every function here opens the file for itself. All but ``rebuild`` only read: they take no
+write lock, see one consistent point each, and change nothing.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from idkmesh import scalars
+from idkmesh.errors import ErrorCode, InvalidInput, StoreError
+from idkmesh.events import codec
+from idkmesh.events.port import ReadSession, Row
+from idkmesh.events.sqlite_store import SqliteStore
+from idkmesh.events.types import Event
+from idkmesh.identity import TASK, ScopedResourceRef, task_from_key, task_ref
+from idkmesh.policy import TaskClaimPolicy
+from idkmesh.projections import tables
+from idkmesh.projections.task import TaskState, evolve
+from idkmesh.questions import records
+from idkmesh.records import TaskClaim
+from idkmesh.seal import Seal
+from idkmesh.verification import Problem, Verification, verify
+
+__all__ = [
+    "Change",
+    "Logged",
+    "Problem",
+    "TaskAsOf",
+    "Verification",
+    "follow",
+    "history",
+    "rebuild",
+    "seal",
+    "state_at",
+    "verify",
+]
+
+_PAGE: Final = 512
+
+Target = str | os.PathLike[str]
+
+
+class Logged(Struct, frozen=True):
+    """One event of the log with its envelope; the chain value is in hex."""
+
+    sequence: int
+    scope: str
+    number: int
+    stream: str
+    version: int
+    at: int
+    event: Event
+    chain: str
+
+    @property
+    def type(self) -> str:
+        """The event's tag."""
+        return str(self.event.__struct_config__.tag)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event and its envelope as JSON content."""
+        body = msgspec.to_builtins(self.event)
+        return {
+            "sequence": self.sequence,
+            "scope": self.scope,
+            "number": self.number,
+            "stream": self.stream,
+            "version": self.version,
+            "at": self.at,
+            "type": self.type,
+            "body": body,
+            "chain": self.chain,
+        }
+
+
+class Change(Struct, frozen=True):
+    """One event of a task, and every field that it changed: its value before and behind it."""
+
+    logged: Logged
+    changes: dict[str, tuple[Any, Any]]
+
+
+class TaskAsOf(Struct, frozen=True):
+    """One task as it stood at a point of the log."""
+
+    task: ScopedResourceRef
+    policy: TaskClaimPolicy
+    claims: tuple[TaskClaim, ...]
+
+
+def state_at(
+    target: Target,
+    *,
+    sequence: int | None = None,
+    time: int | None = None,
+    task: ScopedResourceRef | None = None,
+) -> tuple[TaskAsOf, ...]:
+    """Return tasks as they stood at a point of the log, sorted by their storage key.
+
+    Args:
+        target: The ledger's file.
+        sequence: Behind this event; 0 is before the first.
+        time: Behind the last event of this time (epoch seconds) or before it. Claims past a
+            deadline at that time are shown as expired, as ``peek`` would have shown them.
+            Without a sequence and a time, the point is the end of the log.
+        task: Only this task; without it, every task of every scope.
+
+    Raises:
+        InvalidInput: Both points are given, or one is out of range (``invalid_input``).
+        StoreError: The file cannot be read, or its log does not fold.
+        TypeError: ``task`` is no ``ScopedResourceRef``.
+    """
+    if sequence is not None and time is not None:
+        message = "expected sequence or time, but both are given"
+        raise InvalidInput(message)
+    for point, field in ((sequence, "sequence"), (time, "time")):
+        if point is not None:
+            scalars.whole(point, field, 0, scalars.MAX_INT)
+    only = None if task is None else task_ref(task).key
+    with _reading(target) as session:
+        until = session.last_until(time) if time is not None else sequence
+        streams = session.streams() if only is None else [only]
+        found = []
+        for stream in streams:
+            if f"/{TASK}/" in stream:
+                state = _fold_until(session, stream, until)
+                if state.policy is not None:
+                    reference = task_from_key(stream)
+                    claims = records(reference, state, time)
+                    found.append(TaskAsOf(reference, state.policy, claims))
+        return tuple(found)
+
+
+def history(target: Target, task: ScopedResourceRef) -> Iterator[Change]:
+    """Yield the events of a task in order, each with what it changed.
+
+    Args:
+        target: The ledger's file.
+        task: The task.
+
+    Raises:
+        StoreError: The file cannot be read, or its log does not fold.
+        TypeError: ``task`` is no ``ScopedResourceRef``.
+    """
+    stream = task_ref(task).key
+    with _reading(target) as session:
+        state = TaskState(stream)
+        before: dict[str, Any] = {}
+        for row in session.stream(stream):
+            evolve(state, tables.task_event(row.body), row.at)
+            behind = _fields(state)
+            changed = {
+                name: (before.get(name), value)
+                for name, value in behind.items()
+                if before.get(name) != value
+            }
+            yield Change(logged(row), changed)
+            before = behind
+
+
+def follow(
+    target: Target,
+    *,
+    after: int = 0,
+    wait: Callable[[], bool] | None = None,
+) -> Iterator[Logged]:
+    """Yield every event behind a position, then new ones as they are committed, for ever.
+
+    Each event comes exactly once and in order, whichever process commits it. The position
+    to resume from is the ``sequence`` of the last event that was taken.
+
+    Args:
+        target: The ledger's file.
+        after: The sequence behind which to begin; 0 for the whole log.
+        wait: Called where nothing is new; it returns False to end the iteration. By default
+            it waits for a fifth of a second.
+
+    Raises:
+        InvalidInput: ``after`` is out of range (``invalid_input``).
+        StoreError: The file cannot be read, an event does not read, or the log ends before
+            ``after`` (``store_corrupt``: it is not the log that the position is from).
+    """
+    position = scalars.whole(after, "after", 0, scalars.MAX_INT)
+    pause = wait or _fifth_of_a_second
+    store = SqliteStore.open(target, read_only=True)
+    try:
+        while True:
+            with store.read() as session:
+                if session.head().sequence < position:
+                    message = "expected the log to reach the position, but it ends before it"
+                    raise StoreError(ErrorCode.STORE_CORRUPT, message)
+                page = session.page(position, _PAGE)
+            for row in page:
+                position = row.sequence
+                yield logged(row)
+            if not page and not pause():
+                return
+    finally:
+        store.close()
+
+
+def seal(target: Target) -> str:
+    """Return the seal of a log as it stands: keep it where the ledger is not.
+
+    The seal says what the log claims; verify it before you trust it.
+
+    Args:
+        target: The ledger's file.
+
+    Raises:
+        StoreError: The file cannot be read.
+    """
+    with _reading(target) as session:
+        return str(Seal.of(session.head().sequence, session.scope_heads()))
+
+
+def rebuild(target: Target, *, busy_timeout_seconds: float = 30) -> None:
+    """Refold a ledger's tables from its log into the same file, in one transaction.
+
+    The tables may be damaged or gone.
+
+    Args:
+        target: The ledger's file.
+        busy_timeout_seconds: How long to wait for the turn to write, in seconds.
+
+    Raises:
+        StoreError: The log does not fold (``store_corrupt``, ``store_newer``), or the file
+            cannot be written; everything is then as it was.
+    """
+    store = SqliteStore.open(target, busy_timeout_seconds=busy_timeout_seconds, log_only=True)
+    try:
+        with store.write() as session:
+            tables.rebuild(session)
+            session.commit()
+    finally:
+        store.close()
+
+
+def logged(row: Row) -> Logged:
+    """Return a row of the log with its event decoded.
+
+    Raises:
+        StoreError: The event does not read (``store_corrupt``, ``store_newer``).
+    """
+    event = codec.decode(row.body)
+    return Logged(
+        row.sequence,
+        row.scope,
+        row.number,
+        row.stream,
+        row.version,
+        row.at,
+        event,
+        row.chain.hex(),
+    )
+
+
+@contextmanager
+def _reading(target: Target) -> Iterator[ReadSession]:
+    store = SqliteStore.open(target, read_only=True, log_only=True)
+    try:
+        with store.read() as session:
+            yield session
+    finally:
+        store.close()
+
+
+def _fold_until(session: ReadSession, stream: str, until: int | None) -> TaskState:
+    state = TaskState(stream)
+    for row in session.stream(stream):
+        if until is not None and row.sequence > until:
+            break
+        evolve(state, tables.task_event(row.body), row.at)
+    return state
+
+
+def _fields(state: TaskState) -> dict[str, Any]:
+    """Return every field of a task and its claims under one flat name each."""
+    found: dict[str, Any] = {f"epoch[{slot}]": epoch for slot, epoch in enumerate(state.epochs)}
+    if state.policy is not None:
+        policy = msgspec.structs.asdict(state.policy)
+        found.update({f"policy.{name}": value for name, value in policy.items()})
+    for claim in state.claims.values():
+        place = f"claim[{claim.slot}/{claim.epoch}]"
+        fields = msgspec.structs.asdict(claim)
+        found.update({f"{place}.{name}": value for name, value in fields.items()})
+    return found
+
+
+def _fifth_of_a_second() -> bool:
+    threading.Event().wait(0.2)
+    return True

@@ -1,0 +1,354 @@
+"""Verification: the whole log folded again with every check on, and compared with the tables.
+
+It reads one consistent point, takes no write lock, changes nothing, and reports every
+problem that it finds, each with its place and meaning. Behind a problem it goes on with
+what the file says, so that one fault is one report and not a thousand.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from idkmesh.errors import StoreError
+from idkmesh.events import chain, codec
+from idkmesh.events import types as facts
+from idkmesh.events.catalog import TASK_EVENTS, clock_stream, observations_stream
+from idkmesh.events.port import ReadSession, Row
+from idkmesh.events.sqlite_store import SqliteStore
+from idkmesh.events.types import Event, TaskEvent
+from idkmesh.identity import TASK, task_from_key
+from idkmesh.legality import broken_invariant, impossible
+from idkmesh.naming import shown
+from idkmesh.projections import observations, observed, tables, watermark
+from idkmesh.projections.observations import Observations
+from idkmesh.projections.task import TaskState, evolve
+from idkmesh.seal import Seal
+
+_COLUMN_TYPES: Final = (int, str, int, str, int, int, str, str, bytes)
+_MOST_UNREADABLE: Final = 1000
+
+
+class Problem(Struct, frozen=True):
+    """Something that is not as the ledger's rules say.
+
+    Attributes:
+        place: Where: ``events``, a table, ``schema`` or ``seal``.
+        sequence: The event that it is about, or None.
+        stream: The stream or row that it is about, or None.
+        meaning: What is wrong, in a sentence.
+    """
+
+    place: str
+    sequence: int | None
+    stream: str | None
+    meaning: str
+
+
+class Verification(Struct, frozen=True):
+    """What a verification found.
+
+    Attributes:
+        events: How many events were read.
+        tasks: How many tasks they fold to.
+        claims: How many claims those have.
+        seal: The seal of the log as it was read.
+        problems: Everything that is wrong; empty where the ledger verifies.
+    """
+
+    events: int
+    tasks: int
+    claims: int
+    seal: str
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def verify(
+    target: str | os.PathLike[str],
+    *,
+    seal: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    allow_network: bool = False,
+) -> Verification:
+    """Check a ledger file against its own rules, and against an earlier seal.
+
+    Args:
+        target: The ledger's file; others may be writing to it.
+        seal: A seal that was taken earlier and kept elsewhere, or None.
+        progress: Called now and then with the events read and the events there are.
+        allow_network: Read from a network file system all the same.
+
+    Returns:
+        What was found.
+
+    Raises:
+        InvalidInput: ``seal`` is no seal (``invalid_input``).
+        StoreError: The file cannot be read as a ledger at all (``store_foreign``,
+            ``store_newer``, ``store_unsafe``, ``store_readonly``, ``store_locked``,
+            ``store_corrupt`` where there is no log in it).
+    """
+    earlier = None if seal is None else Seal.read(seal)
+    store = SqliteStore.open(target, read_only=True, log_only=True, allow_network=allow_network)
+    try:
+        with store.read() as session:
+            return Verifier(session, earlier, progress).run()
+    finally:
+        store.close()
+
+
+class Verifier:
+    """One verification under way.
+
+    Args:
+        session: The point to verify.
+        earlier: A seal to compare with, or None.
+        progress: Called with the events read and the events there are.
+    """
+
+    def __init__(
+        self,
+        session: ReadSession,
+        earlier: Seal | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._session = session
+        self._earlier = earlier
+        self._progress = progress or (lambda _done, _all: None)
+        self._problems: list[Problem] = []
+        self._sequence = 0
+        self._events = 0
+        self._watermark = 0
+        self._heads: dict[str, tuple[int, bytes]] = {}
+        self._versions: dict[str, int] = {}
+        self._tasks: dict[str, TaskState] = {}
+        self._observations: dict[str, Observations] = {}
+        self._doubtful: set[str] = set()  # streams whose fold has met a problem
+        self._repairing = False  # the last row ended ownership for a repair yet to come
+        self._sealed: Seal | None = None
+
+    def run(self) -> Verification:
+        """Verify everything, in the order: engine, log, tables, seal."""
+        for meaning in self._session.problems():
+            self._note("schema", None, None, meaning)
+        if self._earlier is not None and self._earlier.events == 0:
+            self._sealed = Seal.of(0, ())
+        total = self._head()
+        for row in self._rows():
+            self._row(row)
+            if not self._events & 0x3FF:
+                self._progress(self._events, total)
+        if self._repairing:
+            self._note("events", self._sequence, None, "a clock repair was begun and not ended")
+        self._progress(self._events, total)
+        for table in tables.TABLES:
+            self._compare(table)
+        self._compare_seal()
+        heads = [(scope, number, link) for scope, (number, link) in self._heads.items()]
+        return Verification(
+            events=self._events,
+            tasks=len(self._tasks),
+            claims=sum(len(state.claims) for state in self._tasks.values()),
+            seal=str(Seal.of(self._sequence, heads)),
+            problems=tuple(self._problems),
+        )
+
+    def _note(self, place: str, sequence: int | None, stream: str | None, meaning: str) -> None:
+        name = None if stream is None else shown(stream)
+        self._problems.append(Problem(place, sequence, name, meaning))
+
+    def _head(self) -> int:
+        try:
+            return self._session.head().sequence
+        except (StoreError, TypeError, ValueError):
+            return 0
+
+    def _rows(self) -> Iterator[Row]:
+        """Yield every row that can be read, and note those that cannot."""
+        after = 0
+        for _ in range(_MOST_UNREADABLE):
+            try:
+                for row in self._session.log(after):
+                    yield row
+                    if type(row.sequence) is int and row.sequence > after:
+                        after = row.sequence
+            except StoreError as error:
+                following = self._following(after)
+                self._note("events", following, None, f"the row cannot be read: {error.message}")
+                self._doubt_everything()
+                if following is None:
+                    return
+                after = following
+            else:
+                return
+        self._note("events", None, None, "too many rows cannot be read; the rest is not looked at")
+
+    def _following(self, after: int) -> int | None:
+        try:
+            return self._session.next_sequence(after)
+        except StoreError:
+            return None
+
+    def _doubt_everything(self) -> None:
+        self._doubtful.update(self._tasks, self._observations)
+
+    def _row(self, row: Row) -> None:
+        self._events += 1
+        if tuple(map(type, row)) != _COLUMN_TYPES:
+            self._note("events", None, None, "a row holds values of the wrong types")
+            self._doubt_everything()
+            return
+        self._check_order(row)
+        if chain.link(self._heads.get(row.scope, (0, chain.START))[1], row[:8]) != row.chain:
+            meaning = "the chain value does not follow from the rows before it and this one"
+            self._note("events", row.sequence, row.stream, meaning)
+        self._sequence = row.sequence
+        self._heads[row.scope] = (row.number, row.chain)
+        self._versions[row.stream] = row.version
+        try:
+            event = codec.decode(row.body)
+            self._watermark = watermark.evolve(self._watermark, event, row.at)
+        except StoreError as error:
+            self._note("events", row.sequence, row.stream, error.message)
+            self._doubtful.add(row.stream)
+            self._watermark = max(self._watermark, row.at)
+        else:
+            self._check_event(row, event)
+        if self._earlier is not None and row.sequence == self._earlier.events:
+            heads = [(scope, number, link) for scope, (number, link) in self._heads.items()]
+            self._sealed = Seal.of(row.sequence, heads)
+
+    def _check_order(self, row: Row) -> None:
+        for found, before, what in (
+            (row.sequence, self._sequence, "sequence is not the next of the file"),
+            (
+                row.number,
+                self._heads.get(row.scope, (0,))[0],
+                "number is not the next of the scope",
+            ),
+            (row.version, self._versions.get(row.stream, 0), "version is not the stream's next"),
+        ):
+            if found != before + 1:
+                meaning = f"{what}: expected {before + 1}, but it is {found}"
+                self._note("events", row.sequence, row.stream, meaning)
+                self._doubtful.add(row.stream)
+
+    def _check_event(self, row: Row, event: Event) -> None:
+        """Fold one event, in the stream where its kind belongs."""
+        if row.type != codec.tag_in(row.body):
+            self._note("events", row.sequence, row.stream, "type is not the one in the body")
+        repairs = isinstance(event, facts.ClaimExpired) and event.deadline == "clock_repair"
+        if self._repairing and not repairs and not isinstance(event, facts.ClockRepaired):
+            self._note("events", row.sequence, row.stream, "a clock repair was begun and not ended")
+        self._repairing = repairs
+        try:
+            if row.stream.startswith(f"{row.scope}/{TASK}/") and isinstance(event, TASK_EVENTS):
+                self._fold_task(row, event)
+            elif row.stream == observations_stream(row.scope) and isinstance(
+                event, facts.PrerequisiteObserved
+            ):
+                self._fold_observation(row, event)
+            elif row.stream != clock_stream(row.scope) or not isinstance(
+                event, facts.ClockObserved | facts.ClockRepaired
+            ):
+                meaning = "an event of this kind does not belong in this stream"
+                self._note("events", row.sequence, row.stream, meaning)
+            elif isinstance(event, facts.ClockRepaired):
+                self._check_repair(row)
+        except (StoreError, ValueError) as error:
+            meaning = error.message if isinstance(error, StoreError) else "the stream has no task"
+            self._note("events", row.sequence, row.stream, meaning)
+            self._doubtful.add(row.stream)
+
+    def _fold_task(self, row: Row, event: TaskEvent) -> None:
+        if row.stream in self._doubtful:
+            return
+        state = self._tasks.get(row.stream)
+        if state is None:
+            task_from_key(row.stream)
+            state = self._tasks[row.stream] = TaskState(row.stream)
+        meaning = impossible(state, event, row.at)
+        if meaning is not None:
+            self._note("events", row.sequence, row.stream, meaning)
+        evolve(state, event, row.at)
+        for claim in state.changed:
+            broken = broken_invariant(state, claim)
+            if broken is not None:
+                self._note("events", row.sequence, row.stream, broken)
+        state.changed.clear()
+
+    def _fold_observation(self, row: Row, event: facts.PrerequisiteObserved) -> None:
+        if row.stream in self._doubtful:
+            return
+        state = self._observations.setdefault(row.stream, Observations(row.stream))
+        observations.evolve(state, event)
+
+    def _check_repair(self, row: Row) -> None:
+        for stream, state in self._tasks.items():
+            if any(claim.state == "active" for claim in state.claims.values()):
+                meaning = "a clock repair left this task's claim active"
+                self._note("events", row.sequence, stream, meaning)
+
+    def _compare(self, table: tables.Table) -> None:
+        """Compare a table row for row with what the log folds to."""
+        expected = dict(self._expected(table))
+        try:
+            for row in tables.stored(self._session, table):
+                key = row[:1] if table == "tasks" else row[:3]
+                wanted = expected.pop(key, None)
+                if self._stream_of(table, row) in self._doubtful:
+                    continue
+                name = "/".join(map(str, key))
+                if wanted is None:
+                    self._note(table, None, name, "the row does not follow from the log")
+                elif row != wanted:
+                    self._note(table, None, name, "the row differs from what the log folds to")
+        except StoreError as error:
+            self._note(table, None, None, f"the table cannot be read: {error.message}")
+            return
+        for key, wanted in expected.items():
+            if self._stream_of(table, wanted) not in self._doubtful:
+                self._note(table, None, "/".join(map(str, key)), "the row is missing")
+
+    @staticmethod
+    def _stream_of(table: tables.Table, row: tuple[Any, ...]) -> str:
+        return observations_stream(str(row[0])) if table == "observations" else str(row[0])
+
+    def _expected(
+        self, table: tables.Table
+    ) -> Iterator[tuple[tuple[object, ...], tuple[object, ...]]]:
+        if table == "observations":
+            for known in self._observations.values():
+                for each in known.added:
+                    row = observed.row(known, each)
+                    yield row[:3], row
+            return
+        for state in self._tasks.values():
+            if state.policy is None:
+                continue
+            if table == "tasks":
+                yield (state.stream,), tables.task_row(state)
+            else:
+                for claim in state.claims.values():
+                    row = tables.claim_row(state, claim)
+                    yield row[:3], row
+
+    def _compare_seal(self) -> None:
+        if self._earlier is None or self._sealed == self._earlier:
+            return
+        if self._sealed is None:
+            meaning = (
+                f"the seal was taken over {self._earlier.events} events, but the log has "
+                f"{self._events}: it was cut off, or an old copy was put back"
+            )
+        else:
+            meaning = (
+                f"the first {self._earlier.events} events are not those that were sealed: the log "
+                "was rewritten or swapped, or it is a copy that went its own way"
+            )
+        self._note("seal", None, None, meaning)
