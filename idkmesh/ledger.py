@@ -122,6 +122,7 @@ class ClaimLedger(Ownership, Questions):
             read_only=scalars.flag(read_only, "read_only"),
             allow_network=scalars.flag(allow_network, "allow_network"),
             file_mode=scalars.whole(file_mode, "file_mode", 0o600, 0o666),
+            refold=tables.rebuild,
         )
         try:
             return cls(

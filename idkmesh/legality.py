@@ -27,7 +27,8 @@ _ACTIONS: Final[dict[type[Event], str]] = {
 
 
 def impossible(  # noqa: PLR0911  (one return a reason)
-    state: TaskState, event: TaskEvent, at: int) -> str | None:
+    state: TaskState, event: TaskEvent, at: int
+) -> str | None:
     """Return why no command could have emitted an event beyond what the fold refuses.
 
     Args:
@@ -55,7 +56,8 @@ def impossible(  # noqa: PLR0911  (one return a reason)
 
 
 def broken_invariant(  # noqa: PLR0911  (one return an invariant)
-    state: TaskState, claim: Claim) -> str | None:
+    state: TaskState, claim: Claim
+) -> str | None:
     """Return the invariant that a claim breaks in its task, or None.
 
     Args:

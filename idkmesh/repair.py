@@ -134,7 +134,5 @@ def _repair(
     if now >= old_watermark:
         message = "expected a clock below the watermark, but it is not, so nothing needs repair"
         raise ClaimError(ErrorCode.INVALID_INPUT, message)
-    expired = tuple(
-        record(task_from_key(state.stream), claim) for state, claim in _active(states)
-    )
+    expired = tuple(record(task_from_key(state.stream), claim) for state, claim in _active(states))
     return Repair(old_watermark, now, expired)

@@ -6,27 +6,27 @@ made is removed again unless it is whole.
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
-from idkmesh.events import codec, files
-from idkmesh.events.catalog import observations_stream
+from idkmesh.events import files
 from idkmesh.events.port import Row, WriteSession
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.events.turnstile import SUFFIXES
-from idkmesh.identity import TASK
-from idkmesh.projections import tables, watermark
-from idkmesh.strict_json import refuse_duplicate_keys
-from idkmesh.verification import Verification, verify
+from idkmesh.projections import tables
+from idkmesh.scalars import MAX_INT
+from idkmesh.strict_json import screen
+from idkmesh.verification import Verification, Verifier, verify
 
 Target = str | os.PathLike[str]
 
 MAX_LINE_BYTES: Final = 65_536
+_DIGITS: Final = 20
 _LAST_RFC3339: Final = 253_402_300_799  # the end of the year 9999
 _BESIDE: Final = ("", "-wal", "-shm", "-journal", *SUFFIXES)
 
@@ -56,3 +56,234 @@ class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 _lines: Final = msgspec.json.Decoder(Line)
 _writer: Final = msgspec.json.Encoder()
+
+
+def export_lines(
+    target: Target, *, progress: Callable[[int, int], None] | None = None
+) -> Iterator[bytes]:
+    """Yield a ledger's log as JSON Lines, one CloudEvent a line, at one consistent point.
+
+    Args:
+        target: The ledger's file; others may be writing to it.
+        progress: Called now and then with the events written and the events there are.
+
+    Raises:
+        StoreError: The file or a row cannot be read.
+    """
+    store = SqliteStore.open(target, read_only=True, log_only=True)
+    try:
+        with store.read() as session:
+            total = session.head().sequence
+            for row in session.log():
+                yield _writer.encode(line_of(row)) + b"\n"
+                if progress is not None and not row.sequence & 0x3FF:
+                    progress(row.sequence, total)
+    finally:
+        store.close()
+
+
+def import_lines(
+    lines: Iterable[bytes],
+    target: Target,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Verification:
+    """Make a ledger out of an export; its log has the same seal.
+
+    Args:
+        lines: The export's lines.
+        target: A file that does not exist yet.
+        progress: Called now and then with the events read and the events there are.
+
+    Returns:
+        The verification of what was made.
+
+    Raises:
+        InvalidInput: ``target`` exists, or a line is not what an export holds there; the
+            message names the line (``invalid_input``). Nothing is left of the target then.
+        StoreError: The target cannot be made.
+    """
+    return _fill(target, _rows(lines), "line", progress)
+
+
+def rebuild_into(
+    source: Target, target: Target, *, progress: Callable[[int, int], None] | None = None
+) -> Verification:
+    """Make a new ledger out of another's log, whatever state its tables are in.
+
+    Args:
+        source: The ledger whose log is read.
+        target: A file that does not exist yet.
+        progress: Called now and then with the events read and the events there are.
+
+    Returns:
+        The verification of what was made.
+
+    Raises:
+        InvalidInput: ``target`` exists, or an event breaks the log's rules; the message names
+            its sequence (``invalid_input``). Nothing is left of the target then.
+        StoreError: The source cannot be read or the target not made.
+    """
+    store = SqliteStore.open(source, read_only=True, log_only=True)
+    try:
+        with store.read() as session:
+            return _fill(target, session.log(), "event", progress)
+    finally:
+        store.close()
+
+
+def backup(
+    source: Target, target: Target, *, progress: Callable[[int, int], None] | None = None
+) -> Verification:
+    """Copy a live ledger through the engine's backup interface, and verify the copy.
+
+    Args:
+        source: The ledger; others may be writing to it.
+        target: A file that does not exist yet.
+        progress: Called now and then with the events verified and the events there are.
+
+    Returns:
+        The verification of the copy. A copy with problems is kept: its source has them too.
+
+    Raises:
+        InvalidInput: ``target`` exists (``invalid_input``).
+        StoreError: The source cannot be read or the target not made.
+    """
+    with _made(target):
+        store = SqliteStore.open(source, read_only=True, log_only=True)
+        try:
+            with store.read() as session:
+                session.copy_into(os.fspath(target))
+        finally:
+            store.close()
+        return verify(target, progress=progress)
+
+
+def line_of(row: Row) -> Line:
+    """Return a row of the log as a line of an export."""
+    return Line(
+        specversion="1.0",
+        id=str(row.number),
+        source=f"idkmesh:{row.scope}",
+        type=row.type,
+        subject=row.stream,
+        datacontenttype="application/json",
+        time=_rfc3339(row.at),
+        sequence=str(row.sequence),
+        scope=row.scope,
+        number=str(row.number),
+        streamversion=str(row.version),
+        epochseconds=str(row.at),
+        chain=row.chain.hex(),
+        data=Raw(row.body.encode()),
+    )
+
+
+def _row_of(line: bytes, name: str) -> Row:
+    """Return the row that a line holds, where an export would have written the line so."""
+    if len(line) > MAX_LINE_BYTES:
+        message = f"expected {name} to be at most {MAX_LINE_BYTES} bytes, but it is longer"
+        raise InvalidInput(message)
+    try:
+        screen(line.decode(), name)
+        found = _lines.decode(line)
+        row = Row(
+            sequence=_whole(found.sequence),
+            scope=found.scope,
+            number=_whole(found.number),
+            stream=found.subject,
+            version=_whole(found.streamversion),
+            at=_whole(found.epochseconds),
+            type=found.type,
+            body=bytes(found.data).decode(),
+            chain=bytes.fromhex(found.chain),
+        )
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        message = f"expected {name} to be an event of an export, but it does not read"
+        raise InvalidInput(message) from error
+    if line_of(row) != found:
+        message = f"expected {name} as an export writes it, but its attributes disagree"
+        raise InvalidInput(message)
+    return row
+
+
+def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
+    number = 0
+    for number, line in enumerate(lines, 1):
+        if not line.endswith(b"\n"):
+            message = f"expected line {number} to end with a newline, but the file is torn there"
+            raise InvalidInput(message)
+        yield _row_of(line, f"line {number}")
+    if number == 0:
+        message = "expected an export of at least one line, but there is none"
+        raise InvalidInput(message)
+
+
+def _fill(
+    target: Target,
+    rows: Iterable[Row],
+    unit: str,
+    progress: Callable[[int, int], None] | None,
+) -> Verification:
+    """Make a ledger of rows in one transaction: adopt each, verify the log, fold the tables."""
+    with _made(target):
+        store = SqliteStore.open(target)
+        try:
+            with store.write() as session:
+                for count, row in enumerate(rows, 1):
+                    _adopt(session, row, f"{unit} {count}")
+                log = Verifier(session, None, progress)
+                log.read_log()
+                if log.problems:
+                    first = log.problems[0]
+                    place = f"{unit} {first.sequence}"
+                    message = f"expected a log that verifies, but {place} does not: {first.meaning}"
+                    raise InvalidInput(message)
+                tables.rebuild(session)
+                session.commit()
+        finally:
+            store.close()
+        return verify(target)
+
+
+def _adopt(session: WriteSession, row: Row, name: str) -> None:
+    try:
+        session.adopt(row)
+    except StoreError as error:
+        if error.code is not ErrorCode.STORE_CORRUPT:
+            raise
+        message = f"expected {name} to be the log's next, but it is not"
+        raise InvalidInput(message) from error
+
+
+@contextmanager
+def _made(target: Target) -> Iterator[None]:
+    """Make sure that a new file is left whole or not at all."""
+    path = files.resolve(target)
+    if path == files.MEMORY or os.path.lexists(path):
+        message = "expected target to be a file that does not exist yet, but it does"
+        raise InvalidInput(message)
+    try:
+        yield
+    except BaseException:
+        for suffix in _BESIDE:
+            with suppress(OSError):
+                os.unlink(path + suffix)  # noqa: PTH108
+        raise
+
+
+def _whole(text: str) -> int:
+    """Read a decimal without sign, blanks or leading zeros."""
+    value = int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else -1
+    if str(value) != text or value > MAX_INT:
+        message = "expected a whole number"
+        raise ValueError(message)
+    return value
+
+
+def _rfc3339(at: int) -> str | None:
+    if at > _LAST_RFC3339:
+        return None
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

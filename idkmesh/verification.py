@@ -120,7 +120,7 @@ class Verifier:
         self._session = session
         self._earlier = earlier
         self._progress = progress or (lambda _done, _all: None)
-        self._problems: list[Problem] = []
+        self.problems: list[Problem] = []
         self._sequence = 0
         self._events = 0
         self._watermark = 0
@@ -136,6 +136,21 @@ class Verifier:
         """Verify everything, in the order: engine, log, tables, seal."""
         for meaning in self._session.problems():
             self._note("schema", None, None, meaning)
+        self.read_log()
+        for table in tables.TABLES:
+            self._compare(table)
+        self._compare_seal()
+        heads = [(scope, number, link) for scope, (number, link) in self._heads.items()]
+        return Verification(
+            events=self._events,
+            tasks=len(self._tasks),
+            claims=sum(len(state.claims) for state in self._tasks.values()),
+            seal=str(Seal.of(self._sequence, heads)),
+            problems=tuple(self.problems),
+        )
+
+    def read_log(self) -> None:
+        """Read and fold the log, every check on."""
         if self._earlier is not None and self._earlier.events == 0:
             self._sealed = Seal.of(0, ())
         total = self._head()
@@ -146,21 +161,10 @@ class Verifier:
         if self._repairing:
             self._note("events", self._sequence, None, "a clock repair was begun and not ended")
         self._progress(self._events, total)
-        for table in tables.TABLES:
-            self._compare(table)
-        self._compare_seal()
-        heads = [(scope, number, link) for scope, (number, link) in self._heads.items()]
-        return Verification(
-            events=self._events,
-            tasks=len(self._tasks),
-            claims=sum(len(state.claims) for state in self._tasks.values()),
-            seal=str(Seal.of(self._sequence, heads)),
-            problems=tuple(self._problems),
-        )
 
     def _note(self, place: str, sequence: int | None, stream: str | None, meaning: str) -> None:
         name = None if stream is None else shown(stream)
-        self._problems.append(Problem(place, sequence, name, meaning))
+        self.problems.append(Problem(place, sequence, name, meaning))
 
     def _head(self) -> int:
         try:

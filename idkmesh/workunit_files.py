@@ -5,7 +5,7 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -27,7 +27,7 @@ _FIELD: Final = re.compile(
 _TYPES: Final = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<found>[^`]*)`\Z")
 _AT_BYTE: Final = re.compile(r"(?P<fault>.*) \(byte (?P<byte>\d+)\)\Z")
 
-_content: Final = msgspec.json.Decoder(dict[str, Any])
+_content: Final = msgspec.json.Decoder()
 
 
 def load_work_units(*paths: str | os.PathLike[str]) -> tuple[dict[str, Any], ...]:
@@ -84,12 +84,13 @@ def _load(file: Path) -> dict[str, Any]:
         raise InvalidInput(message) from None
     screen(text, source)
     try:
+        content = _content.decode(data)  # all of it, so that broken text is said to be broken
         _shape.decode(data)
-        return _content.decode(data)
     except msgspec.ValidationError as error:
         raise InvalidInput(_shape_fault(str(error), source)) from None
     except msgspec.DecodeError as error:
         raise InvalidInput(_syntax_fault(str(error), source, data)) from None
+    return cast("dict[str, Any]", content)
 
 
 def _read(file: Path, source: str) -> bytes:

@@ -15,6 +15,7 @@ from idkmesh.events.sql import statements
 
 OLDEST_ENGINE: Final = (3, 51, 3)
 _SYNC_FULL: Final = 2
+_BACKUP_PAGES: Final = 4096
 
 _SCHEMA: Final = statements(__file__, "schema.sql")
 _OBJECTS: Final = (
@@ -69,8 +70,9 @@ def use_wal(connection: apsw.Connection, *, in_memory: bool) -> None:
         StoreError: The engine stayed in another mode (``store_unsafe``).
     """
     try:
-        writable = not connection.readonly("main")
-        change = ("WAL",) if writable and not in_memory else ()
+        if connection.readonly("main"):
+            return  # whoever only reads may read a copy in any mode
+        change = () if in_memory else ("WAL",)
         mode = connection.pragma("journal_mode", *change)
         level = connection.pragma("synchronous")
     except apsw.Error as error:
@@ -99,6 +101,22 @@ def create(connection: apsw.Connection) -> None:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+    except apsw.Error as error:
+        raise translated(error) from error
+
+
+def file_version(connection: apsw.Connection) -> int:
+    """Return the schema version that a file is marked with."""
+    try:
+        return int(connection.pragma("user_version"))
+    except apsw.Error as error:
+        raise translated(error) from error
+
+
+def mark_version(connection: apsw.Connection) -> None:
+    """Mark a file with today's schema version, as a part of the transaction under way."""
+    try:
+        connection.pragma("user_version", files.USER_VERSION)
     except apsw.Error as error:
         raise translated(error) from error
 
@@ -161,6 +179,25 @@ def problems(connection: apsw.Connection) -> list[str]:
     except (apsw.Error, UnicodeDecodeError) as error:
         found.append(f"the engine gave up: {type(error).__name__}")
     return found
+
+
+def backup(connection: apsw.Connection, path: str) -> None:
+    """Copy a database, as the connection's transaction sees it, into a file that is new.
+
+    Raises:
+        StoreError: The file cannot be made or filled.
+    """
+    files.prepare(path, file_mode=0o600, read_only=False, allow_network=True)
+    try:
+        copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
+        try:
+            with copy.backup("main", connection, "main") as work:
+                while not work.done:
+                    work.step(_BACKUP_PAGES)
+        finally:
+            copy.close()
+    except apsw.Error as error:
+        raise translated(error) from error
 
 
 def reset_tables(connection: apsw.Connection) -> None:

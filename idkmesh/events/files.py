@@ -16,7 +16,7 @@ from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 
 MEMORY: Final = ":memory:"
 APPLICATION_ID: Final = 0x49444B4D  # "IDKM"
-USER_VERSION: Final = 1
+USER_VERSION: Final = 2
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100

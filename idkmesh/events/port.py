@@ -50,6 +50,12 @@ class ReadSession(Protocol):
     def problems(self) -> list[str]:
         """Return what the engine finds wrong with the file's schema and pages."""
 
+    def last_scope(self) -> str:
+        """Return the scope of the log's last row, or nothing before the first."""
+
+    def copy_into(self, path: str) -> None:
+        """Copy the whole ledger into an empty file."""
+
     def scope_heads(self) -> list[tuple[str, int, bytes]]:
         """Return each scope with its last number and chain value, sorted."""
 
@@ -77,6 +83,9 @@ class WriteSession(ReadSession, Protocol):
 
     def append(self, scope: str, stream: str, version: int, at: int, event: Event) -> None:
         """Add one event to the log, as the given version of its stream."""
+
+    def adopt(self, row: Row) -> None:
+        """Add a row of another ledger's log as it is, as the next of everything."""
 
     def commit(self) -> None:
         """Make everything of the session durable."""

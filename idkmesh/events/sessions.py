@@ -1,6 +1,6 @@
 """Sessions on the SQLite store: one consistent point for a reader, one turn for a writer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import apsw
 
 from idkmesh.errors import ErrorCode, StoreError
-from idkmesh.events import chain, codec, engine
+from idkmesh.events import chain, codec, engine, files
 from idkmesh.events.catalog import tag_of
 from idkmesh.events.port import Head, Row
 from idkmesh.events.sql import statements
@@ -79,6 +79,13 @@ class Session:
 
     def problems(self) -> list[str]:
         return engine.problems(self._connection)
+
+    def last_scope(self) -> str:
+        found = self.rows(_HEAD)
+        return found[0][2] if found else ""
+
+    def copy_into(self, path: str) -> None:
+        engine.backup(self._connection, path)
 
     def scope_heads(self) -> list[tuple[str, int, bytes]]:
         return [(scope, number, link) for scope, number, link in self.rows(_SQL["scope_heads"])]
@@ -185,6 +192,9 @@ class WriteSession(Session):
         self._sequence = sequence
         self._scope_heads[scope] = (number, link)
 
+    def adopt(self, row: Row) -> None:
+        self.rows(_APPEND, row)
+
     def commit(self) -> None:
         try:
             self._connection.execute("COMMIT")
@@ -197,6 +207,13 @@ class WriteSession(Session):
             raise StoreError(ErrorCode.OUTCOME_UNKNOWN, message) from error
         self._sequence = -1
         self._scope_heads.clear()
+
+    def upgrade(self, refold: Callable[[Self], None]) -> None:
+        """Bring a file of an earlier version up to today's; wholly, or not at all."""
+        if engine.file_version(self._connection) < files.USER_VERSION:
+            refold(self)
+            engine.mark_version(self._connection)
+            self.commit()
 
     def reset_tables(self) -> None:
         try:

@@ -8,6 +8,7 @@ to the file and the process, not to one ledger object.
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from time import monotonic
 from typing import Final, Self
@@ -88,6 +89,7 @@ class SqliteStore(port.Store):
         file_mode: int = 0o600,
         vfs: str | None = None,
         log_only: bool = False,
+        refold: Callable[[port.WriteSession], None] | None = None,
     ) -> Self:
         """Open a ledger file, made if absent, its folders too.
 
@@ -99,6 +101,8 @@ class SqliteStore(port.Store):
             file_mode: The mode of new files.
             vfs: The name of a registered SQLite VFS; for tests that pull the plug.
             log_only: Open a file whose tables are damaged or gone, as long as it has its log.
+            refold: Makes the tables anew out of the log; with it, a file of an earlier version
+                is upgraded in one transaction.
 
         Raises:
             InvalidInput: The path is empty or holds NUL (``invalid_input``).
@@ -144,6 +148,7 @@ class SqliteStore(port.Store):
         )
         try:
             store._first_connection()
+            store._bring_up(refold)
         except BaseException:
             store.close()
             raise
@@ -238,6 +243,20 @@ class SqliteStore(port.Store):
         finally:
             self.turnstile.release()
 
+    def _bring_up(self, refold: Callable[[port.WriteSession], None] | None) -> None:
+        """Upgrade a file of an earlier version, or refuse it where that is not possible."""
+        if self._log_only or engine.file_version(self.handle().connection) == files.USER_VERSION:
+            return
+        if refold is None or self._read_only:
+            message = (
+                f"expected a ledger of version {files.USER_VERSION}, but this one is older: it is "
+                "upgraded when it is next opened for writing"
+            )
+            raise StoreError(ErrorCode.STORE_READONLY, message)
+        with WriteSession(self) as session:
+            session.upgrade(refold)
+        engine.require_schema(self.handle().connection, log_only=False)
+
     def _connected(self) -> Handle:
         """Open, configure and judge one more connection."""
         connection = engine.connect(
@@ -249,7 +268,8 @@ class SqliteStore(port.Store):
         try:
             if not self._read_only and engine.is_empty(connection):
                 engine.create(connection)
-            engine.require_schema(connection, log_only=self._log_only)
+            older = engine.file_version(connection) < files.USER_VERSION
+            engine.require_schema(connection, log_only=self._log_only or older)
             engine.use_wal(connection, in_memory=self._inode is None)
             self.require_same_file()
             if not self._read_only and connection.readonly("main"):
