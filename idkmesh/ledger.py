@@ -58,17 +58,13 @@ class ClaimLedger(Ownership, Questions):
         clock_resolution_seconds: int = 1,
         max_observations: int = 100_000,
     ) -> None:
-        scalars.instance(authorization_policy, AuthorizationPolicy, "authorization_policy")
-        resolution = scalars.whole(
-            clock_resolution_seconds, "clock_resolution_seconds", 1, scalars.MAX_WINDOW_SECONDS
-        )
-        scalars.whole(max_observations, "max_observations", 1, _MOST_OBSERVATIONS)
+        _check_settings(authorization_policy, clock, clock_resolution_seconds, max_observations)
         self._store = store
         self.transactor = Transactor(
             store,
             authorization_policy,
             clock or clocks.SystemClock(),
-            clock_resolution_seconds=resolution,
+            clock_resolution_seconds=clock_resolution_seconds,
             max_observations=max_observations,
         )
 
@@ -109,11 +105,12 @@ class ClaimLedger(Ownership, Questions):
             InvalidInput: An option is outside its range (``invalid_input``).
             StoreError: ``store_unsafe``, ``store_foreign``, ``store_newer``,
                 ``store_readonly``, ``store_locked``, ``store_full``, ``store_corrupt``.
-            TypeError: ``target`` is no path, or the policy no ``AuthorizationPolicy``.
+            TypeError: ``target`` is no path, the policy no ``AuthorizationPolicy``, or the clock
+                cannot be called.
         """
         if authorization_policy is None:
             authorization_policy = AuthorizationPolicy.enterprise_baseline()
-        scalars.instance(authorization_policy, AuthorizationPolicy, "authorization_policy")
+        _check_settings(authorization_policy, clock, clock_resolution_seconds, max_observations)
         store = SqliteStore.open(
             target,
             busy_timeout_seconds=scalars.duration(
@@ -359,3 +356,17 @@ class ClaimLedger(Ownership, Questions):
         with self._store.write() as session:
             tables.rebuild(session)
             session.commit()
+
+
+def _check_settings(
+    policy: object, clock: object, clock_resolution_seconds: object, max_observations: object
+) -> None:
+    """Refuse what a ledger cannot work with, before any file is touched."""
+    scalars.instance(policy, AuthorizationPolicy, "authorization_policy")
+    if clock is not None and not callable(clock):
+        message = f"expected clock to be callable, but it is a {type(clock).__name__}"
+        raise TypeError(message)
+    scalars.whole(
+        clock_resolution_seconds, "clock_resolution_seconds", 1, scalars.MAX_WINDOW_SECONDS
+    )
+    scalars.whole(max_observations, "max_observations", 1, _MOST_OBSERVATIONS)

@@ -87,6 +87,11 @@ class TaskClaimPolicy(Struct, frozen=True, kw_only=True):
         lowest = max(MIN_EVENTS, EVENTS_PER_ATTEMPT * attempts)
         scalars.whole(self.max_events, "max_events", lowest, MAX_EVENTS)
 
+    def __repr__(self) -> str:
+        # Free text could hold what it should not, so none is shown.
+        fields = (each for each in self.__struct_fields__ if each != "competition_reason")
+        return f"TaskClaimPolicy({', '.join(f'{each}={getattr(self, each)!r}' for each in fields)})"
+
     @property
     def kept_for_endings(self) -> int:
         """How many of the stream's last events only endings may use."""

@@ -16,10 +16,11 @@ from msgspec import Struct
 from idkmesh import scalars
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 from idkmesh.events import codec
+from idkmesh.events.catalog import is_task_stream
 from idkmesh.events.port import ReadSession, Row
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.events.types import Event
-from idkmesh.identity import TASK, ScopedResourceRef, task_from_key, task_ref
+from idkmesh.identity import ScopedResourceRef, task_from_key, task_ref
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import tables
 from idkmesh.projections.task import TaskState, evolve
@@ -129,7 +130,7 @@ def state_at(
         streams = session.streams() if only is None else [only]
         found = []
         for stream in streams:
-            if f"/{TASK}/" in stream:
+            if is_task_stream(stream):
                 state = _fold_until(session, stream, until)
                 if state.policy is not None:
                     reference = task_from_key(stream)

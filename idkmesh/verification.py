@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from idkmesh.errors import StoreError
+from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import chain, codec
 from idkmesh.events import types as facts
-from idkmesh.events.catalog import TASK_EVENTS, clock_stream, observations_stream
+from idkmesh.events.catalog import TASK_EVENTS, clock_stream, is_task_stream, observations_stream
 from idkmesh.events.port import ReadSession, Row
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.events.types import Event, TaskEvent
-from idkmesh.identity import TASK, task_from_key
+from idkmesh.identity import task_from_key
 from idkmesh.legality import broken_invariant, impossible
 from idkmesh.naming import shown
 from idkmesh.projections import observations, observed, tables, watermark
@@ -251,7 +251,7 @@ class Verifier:
             self._note("events", row.sequence, row.stream, "a clock repair was begun and not ended")
         self._repairing = repairs
         try:
-            if row.stream.startswith(f"{row.scope}/{TASK}/") and isinstance(event, TASK_EVENTS):
+            if is_task_stream(row.stream) and isinstance(event, TASK_EVENTS):
                 self._fold_task(row, event)
             elif row.stream == observations_stream(row.scope) and isinstance(
                 event, facts.PrerequisiteObserved
@@ -274,7 +274,9 @@ class Verifier:
             return
         state = self._tasks.get(row.stream)
         if state is None:
-            task_from_key(row.stream)
+            if task_from_key(row.stream).scope.key != row.scope:
+                message = "expected the stream of a task of the row's scope, but it is another's"
+                raise StoreError(ErrorCode.STORE_CORRUPT, message)
             state = self._tasks[row.stream] = TaskState(row.stream)
         meaning = impossible(state, event, row.at)
         if meaning is not None:

@@ -3,6 +3,11 @@
 from typing import Final, get_args
 
 from idkmesh.events.types import Event, TaskEvent
+from idkmesh.identity import TASK
+
+OBSERVATIONS: Final = "observations"
+CLOCK: Final = "clock"
+_TASK_PARTS: Final = 4
 
 EVENTS: Final[tuple[type[Event], ...]] = get_args(Event)
 TASK_EVENTS: Final[tuple[type[TaskEvent], ...]] = get_args(TaskEvent)
@@ -16,9 +21,21 @@ def tag_of(event: Event) -> str:
 
 def observations_stream(scope: str) -> str:
     """Return the name of the scope's stream of prerequisite observations."""
-    return f"{scope}/observations"
+    return f"{scope}/{OBSERVATIONS}"
 
 
 def clock_stream(scope: str) -> str:
     """Return the name of the scope's stream of clock observations."""
-    return f"{scope}/clock"
+    return f"{scope}/{CLOCK}"
+
+
+def is_task_stream(stream: str) -> bool:
+    """Say whether a stream is a task's: tenant, project, the word task, and its id."""
+    parts = stream.split("/")
+    return len(parts) == _TASK_PARTS and parts[2] == TASK
+
+
+def observed_scope(stream: str) -> str | None:
+    """Return the scope whose observations a stream holds, or None for another stream."""
+    scope, _, last = stream.rpartition("/")
+    return scope if last == OBSERVATIONS and scope.count("/") == 1 else None

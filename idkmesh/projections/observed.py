@@ -7,7 +7,7 @@ import msgspec
 
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import codec
-from idkmesh.events.catalog import observations_stream
+from idkmesh.events.catalog import observations_stream, observed_scope
 from idkmesh.events.port import ReadSession, WriteSession
 from idkmesh.events.sql import statements
 from idkmesh.events.types import PrerequisiteObserved
@@ -44,8 +44,7 @@ def save(session: WriteSession, state: Observations) -> None:
 
 def row(state: Observations, observed: Observed) -> tuple[object, ...]:
     """Return the row of table ``observations`` that an observation materialises into."""
-    scope = state.stream.removesuffix(observations_stream(""))
-    return (scope, *msgspec.structs.astuple(observed))
+    return (observed_scope(state.stream), *msgspec.structs.astuple(observed))
 
 
 def fold(session: ReadSession, stream: str) -> Observations:

@@ -8,7 +8,7 @@ import msgspec
 
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import codec
-from idkmesh.events.catalog import TASK_EVENTS, observations_stream
+from idkmesh.events.catalog import TASK_EVENTS, is_task_stream, observed_scope
 from idkmesh.events.port import ReadSession, WriteSession
 from idkmesh.events.sql import statements
 from idkmesh.events.types import PolicyRecord, TaskEvent
@@ -97,9 +97,9 @@ def rebuild(session: WriteSession) -> None:
     """
     session.reset_tables()
     for stream in session.streams():
-        if f"/{TASK}/" in stream:
+        if is_task_stream(stream):
             save(session, fold(session, stream))
-        elif stream.endswith(observations_stream("")):
+        elif observed_scope(stream) is not None:
             observed.save(session, observed.fold(session, stream))
 
 
