@@ -1,11 +1,15 @@
 """One WorkUnit as the graph reads it: detached from the caller, then checked rule by rule."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import sha256
 from itertools import islice
-from typing import Final, NamedTuple, cast, get_args
+from typing import Any, Final, NamedTuple, get_args
+
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder
 
 from idkmesh import scalars
-from idkmesh.digests import MAX_DEPTH, canonical_digest
+from idkmesh.digests import canonical_json
 from idkmesh.errors import ClaimError, ErrorCode, InvalidInput
 from idkmesh.naming import shown
 from idkmesh.policy import RISKS
@@ -30,16 +34,27 @@ class Edge(NamedTuple):
     conditional: bool
 
 
+class _Parts(Struct):
+    """The parts of a WorkUnit that a graph looks at, of any type; what is absent is None."""
+
+    schema_version: Any = None
+    id: Any = None
+    version: Any = None
+    security: Any = None
+    dependencies: Any = None
+    provenance: Any = None
+
+
+_parts: Final = Decoder(_Parts)
+
+
 class GraphUnit(NamedTuple):
-    """The parts of a WorkUnit that a graph looks at, and the digest over all of it."""
+    """A WorkUnit that is JSON and has an id and a version; its parts are yet to be checked."""
 
     id: str
     version: int
     digest: str
-    schema_version: object
-    security: object
-    dependencies: object
-    provenance: object
+    parts: _Parts
 
 
 def read_units(work_units: Iterable[object]) -> list[GraphUnit]:
@@ -68,18 +83,18 @@ def bind(unit: GraphUnit, source_revisions: Mapping[str, str]) -> WorkUnitSource
         ClaimError: The revision is missing, malformed, or not the one that the provenance
             states (``source_binding_invalid``).
     """
-    provenance = unit.provenance
+    provenance = unit.parts.provenance
+    if not isinstance(provenance, dict):
+        message = "expected provenance to be an object, but it is not"
+        raise _refusal(ErrorCode.SOURCE_BINDING_INVALID, unit, message)
     try:
         trusted = revision(source_revisions.get(unit.id), "its source revision")
-        if not isinstance(provenance, dict):
-            message = "expected provenance to be an object, but it is not"
-            raise InvalidInput(message)
-        stated = provenance.get("source_revision", trusted)
-        if revision(stated, "provenance.source_revision") != trusted:
-            message = "expected provenance.source_revision to be the trusted one, but it is not"
-            raise InvalidInput(message)
+        stated = revision(provenance.get("source_revision", trusted), "provenance.source_revision")
     except InvalidInput as error:
         raise _refusal(ErrorCode.SOURCE_BINDING_INVALID, unit, error.message) from None
+    if stated != trusted:
+        message = "expected provenance.source_revision to be the trusted one, but it is not"
+        raise _refusal(ErrorCode.SOURCE_BINDING_INVALID, unit, message)
     return WorkUnitSourceBinding(unit.id, unit.version, unit.digest, trusted)
 
 
@@ -89,7 +104,7 @@ def risk(unit: GraphUnit) -> Risk:
     Raises:
         ClaimError: There is none that is known (``invalid_work_unit_security``).
     """
-    security = unit.security
+    security = unit.parts.security
     risk_class = security.get("risk_class") if isinstance(security, dict) else None
     for each in RISKS:
         if risk_class == each:
@@ -105,12 +120,13 @@ def edges(unit: GraphUnit) -> list[Edge]:
         ClaimError: They are no list, or one of them has another shape than a dependency's
             (``invalid_dependency``).
     """
-    if not isinstance(unit.dependencies, list):
+    if not isinstance(unit.parts.dependencies, list):
         message = "expected dependencies to be an array, but it is not"
         raise _refusal(ErrorCode.INVALID_DEPENDENCY, unit, message)
     try:
         return [
-            _edge(each, f"dependencies[{index}]") for index, each in enumerate(unit.dependencies)
+            _edge(each, f"dependencies[{index}]")
+            for index, each in enumerate(unit.parts.dependencies)
         ]
     except InvalidInput as error:
         raise _refusal(ErrorCode.INVALID_DEPENDENCY, unit, error.message) from None
@@ -118,7 +134,7 @@ def edges(unit: GraphUnit) -> list[Edge]:
 
 def check_version(unit: GraphUnit) -> None:
     """Refuse a WorkUnit of another version than 0.2 (``unsupported_work_unit``)."""
-    if unit.schema_version != SCHEMA_VERSION:
+    if unit.parts.schema_version != SCHEMA_VERSION:
         message = f"expected schema_version to be {SCHEMA_VERSION!r}, but it is not"
         raise _refusal(ErrorCode.UNSUPPORTED_WORK_UNIT, unit, message)
 
@@ -142,76 +158,65 @@ def _refusal(code: ErrorCode, unit: GraphUnit, message: str) -> ClaimError:
 
 
 def _read(unit: object, place: str) -> GraphUnit:
-    if not isinstance(unit, dict):
+    if type(unit) is not dict:
         message = f"expected {place} to be a dict, but it is a {type(unit).__name__}"
         raise InvalidInput(message)
-    # Everything after this line sees one copy, so that the digest and the parts cannot come
-    # from different moments of an object that another thread changes.
-    content = cast("dict[object, object]", _Copier(place).copy(unit, MAX_DEPTH))
+    _refuse_bulk(unit, place)
     try:
-        digest = canonical_digest(content)
-    except InvalidInput as error:
-        message = f"expected {place} to be JSON content, but it is not: {error.message}"
+        # The parts come out of the very text that the digest is over, so the two agree even
+        # where another thread changes the caller's object, and nothing of that object is kept.
+        text = canonical_json(unit)
+        parts = _parts.decode(text)
+    except (InvalidInput, DecodeError) as error:
+        detail = error.message if isinstance(error, InvalidInput) else "a number is too long"
+        message = f"expected {place} to be JSON content, but it is not: {detail}"
         raise InvalidInput(message) from None
     return GraphUnit(
-        scalars.free_text(content.get("id"), f"{place}.id"),
-        scalars.whole(content.get("version"), f"{place}.version", 1, MAX_INT),
-        digest,
-        content.get("schema_version"),
-        content.get("security"),
-        content.get("dependencies"),
-        content.get("provenance"),
+        scalars.free_text(parts.id, f"{place}.id"),
+        scalars.whole(parts.version, f"{place}.version", 1, MAX_INT),
+        f"sha256:{sha256(text).hexdigest()}",
+        parts,
     )
 
 
-class _Copier:
-    """Copies JSON content of bounded size and depth into plain dicts and lists.
+def _refuse_bulk(unit: dict[object, object], place: str) -> None:
+    """Refuse what is too large once written out, before anything walks through all of it.
 
-    The bound counts members and characters as they would be written out: a list that holds
-    one list many times over is small in memory and without end on paper.
+    A list that holds one list many times over, which holds one list many times over, is
+    small in memory and without end on paper; one that holds itself never ends.
     """
-
-    __slots__ = ("_place", "_room")
-
-    def __init__(self, place: str) -> None:
-        self._place = place
-        self._room = MAX_UNIT_SIZE
-
-    def copy(self, value: object, depth: int) -> object:
-        """Return a copy of ``value``; what is no JSON content is left for the digest to refuse."""
-        if type(value) is str:
-            self._take(len(value))
-        elif type(value) is int:
-            self._take(value.bit_length() // 8)
-        elif isinstance(value, dict):
-            self._enter(dict.__len__(value), depth)
-            return {self._key(key): self.copy(each, depth - 1) for key, each in dict.items(value)}
-        elif isinstance(value, list):
-            self._enter(list.__len__(value), depth)
-            return [self.copy(each, depth - 1) for each in list.__iter__(value)]
-        elif isinstance(value, tuple):
-            self._enter(tuple.__len__(value), depth)
-            return [self.copy(each, depth - 1) for each in tuple.__iter__(value)]
-        return value
-
-    def _key(self, key: object) -> str:
-        if type(key) is not str:
-            message = f"expected the keys in {self._place} to be str, but one is not"
-            raise InvalidInput(message)
-        self._take(len(key))
-        return key
-
-    def _enter(self, members: int, depth: int) -> None:
-        if depth == 0:
-            message = f"expected {self._place} to have at most {MAX_DEPTH} levels, but it has more"
-            raise InvalidInput(message)
-        self._take(members)
-
-    def _take(self, size: int) -> None:
-        self._room -= size
-        if self._room < 0:
+    room = MAX_UNIT_SIZE
+    pending: list[object] = [unit]
+    for container in pending:  # grows while it is walked, by no more than the room
+        size, members = _members(container, place)
+        room -= size
+        if room >= 0:
+            for value in members:
+                if type(value) is str:
+                    room -= len(value)
+                elif type(value) is int:
+                    room -= value.bit_length() // 3  # about its digits
+                elif isinstance(value, (dict, list, tuple)):
+                    pending.append(value)
+        if room < 0:
             message = (
-                f"expected {self._place} to hold at most {MAX_UNIT_SIZE} characters and members, "
+                f"expected {place} to hold at most {MAX_UNIT_SIZE} characters and members, "
                 "but it holds more"
             )
             raise InvalidInput(message)
+
+
+def _members(container: object, place: str) -> tuple[int, Collection[object]]:
+    """Return how much a container adds in members and keys, and the members."""
+    if type(container) is dict:
+        try:
+            return len(container) + len("".join(container)), container.values()
+        except TypeError:
+            message = f"expected {place} to have str keys only, but it has another"
+            raise InvalidInput(message) from None
+    if type(container) is list or type(container) is tuple:
+        return len(container), container
+    # A class of the caller's own could tell each reader something else.
+    kind = type(container).__name__
+    message = f"expected {place} to hold plain dicts and lists, but it holds a {kind}"
+    raise InvalidInput(message)

@@ -120,7 +120,7 @@ class Output(_Part):
 
 
 class Dependency(_Part):
-    """An edge to another unit; only ``requires`` gates readiness, and never conditionally."""
+    """An edge to another unit; only requires gates readiness, and never under a condition."""
 
     work_unit_id: UnitId
     relationship: Relationship
@@ -143,7 +143,7 @@ class Requirements(_Part):
 
 
 class Constraints(_Part):
-    """Where the work may and may not reach; ``forbidden_paths`` win over ``allowed_paths``."""
+    """Where the work may reach and where not; a forbidden path wins over an allowed one."""
 
     allowed_paths: tuple[PathPattern, ...]
     forbidden_paths: tuple[PathPattern, ...]
