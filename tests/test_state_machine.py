@@ -1,0 +1,257 @@
+"""Any sequence of commands: the ledger answers as the model does, and its file agrees.
+
+The default run is the same each time, so that it can gate a change; ``tools/soak.py`` runs
+the same machine for longer, from a seed of its own choosing.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from machine_cast import DISPATCHER, SHORT_BUDGETS, WORKERS
+from machine_moves import (
+    Move,
+    Take,
+    Tick,
+    claim_replays,
+    claims,
+    commands,
+    mostly,
+    owner_moves,
+    owner_moves_by_name,
+    questions,
+    readings,
+    reconciliations,
+    reservations,
+    snapshots,
+    submissions,
+    surveys,
+    takes,
+    ticks,
+)
+from machine_pair import Answer, Pair
+
+QUICK = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,  # the file's speed is the machine's affair
+    derandomize=True,  # the same sequences each time; the soak draws new ones
+    database=None,
+    print_blob=True,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],  # explaining costs minutes here
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],  # as deadline
+)
+NO_TIME = (None, True, -1, 2**62, 1.5, "1700000000")
+openings = st.fixed_dictionaries(
+    {
+        "first": st.sampled_from(("sprint", "clamped", "pair")),
+        "second": st.sampled_from(("contest", "vault", "pair")),
+        "twin": st.sampled_from(SHORT_BUDGETS),
+    }
+)
+
+
+def configure(pair: Pair, policies: dict[str, str]) -> None:
+    """Configure the tasks of a run."""
+    for task, policy in policies.items():
+        answer = pair.play(
+            Move("configure_task", task=task, who=DISPATCHER, extra=(("policy", policy),))
+        )
+        assert answer == Answer(value=True)
+
+
+def play(pair: Pair, step: Move | Tick | Take | None) -> None:
+    """Make a step of a run."""
+    match step:
+        case Move():
+            pair.play(step)
+        case Tick():
+            pair.pass_time(step)
+        case Take(task, worker, steps):
+            usual = (
+                Move("claim", task, worker, "fresh", extra=(("binding", "a"),)),
+                Move("acknowledge", task),
+                Move("reserve_dispatch", task, DISPATCHER, extra=(("owner", "owner"),)),
+            )
+            for move in usual[:steps]:
+                pair.play(move)
+
+
+burnings = st.sampled_from(
+    (
+        (Move("renew", "twin", among="active"), Move("progress", "twin", among="active")),
+        tuple(
+            Move(
+                "reconcile_execution",
+                "twin",
+                DISPATCHER,
+                among="reserved",
+                extra=(("status", "running"), ("evidence_reference", evidence)),
+            )
+            for evidence in ("run/1", "run/2")
+        ),
+    )
+)
+befores = st.none() | ticks | ticks | takes
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Random calls on a ledger's real file and on the model, compared after each.
+
+    Hypothesis leaves some rules out of each run, so what every run needs is in one rule.
+    """
+
+    @initialize(
+        policies=openings,
+        resolution=mostly(1, rarely=(7,), odds=3),
+        begun=st.lists(takes, max_size=3),
+    )
+    def begin(self, policies: dict[str, str], resolution: int, begun: list[Take]) -> None:
+        """Open a new file, configure three tasks in two scopes, and let some work begin."""
+        self.folder = tempfile.TemporaryDirectory()
+        self.pair = Pair(Path(self.folder.name), resolution)
+        self.behind = 0
+        self.calls_behind = 0
+        self.burns = False
+        configure(self.pair, policies)
+        for take in begun:
+            play(self.pair, take)
+
+    def teardown(self) -> None:
+        """Close the file and remove it."""
+        if hasattr(self, "pair"):
+            self.pair.close()
+        if hasattr(self, "folder"):
+            self.folder.cleanup()
+
+    def _call(self, before: Tick | Take | None, move: Move) -> None:
+        """Let time pass or work begin, or neither, and make a call."""
+        if not (self.calls_behind and isinstance(before, Tick)):
+            play(self.pair, before)
+        self.pair.play(move)
+        if self.calls_behind:
+            self.calls_behind -= 1
+            if not self.calls_behind:
+                self.pair.clock.now += self.behind
+
+    @rule(before=befores, move=commands)
+    def somebody_commands(self, before: Tick | Take | None, move: Move) -> None:
+        """Anybody commands anything."""
+        self._call(before, move)
+
+    @rule(before=befores, move=claims | claims | claim_replays)
+    def worker_claims(self, before: Tick | Take | None, move: Move) -> None:
+        """A worker claims, or repeats a claim."""
+        self._call(before, move)
+
+    @rule(before=befores, move=owner_moves | owner_moves_by_name | submissions)
+    def owner_acts(self, before: Tick | Take | None, move: Move) -> None:
+        """An owner, or somebody in the owner's place, acts on a claim."""
+        self._call(before, move)
+
+    @rule(before=befores, move=reservations | reconciliations | reconciliations)
+    def dispatcher_acts(self, before: Tick | Take | None, move: Move) -> None:
+        """A dispatcher, or somebody in that place, reserves or brings evidence."""
+        self._call(before, move)
+
+    @rule(before=befores, move=snapshots | questions | surveys)
+    def reader_asks(self, before: Tick | Take | None, move: Move) -> None:
+        """A reader asks."""
+        self._call(before, move)
+
+    @precondition(lambda self: not self.burns)
+    @rule(worker=st.sampled_from(WORKERS), how=burnings, rounds=st.sampled_from((12, 120, 240)))
+    def budget_is_spent(self, worker: str, how: tuple[Move, ...], rounds: int) -> None:
+        """An owner's heart beats every second, or an adapter flaps, until it is refused."""
+        self.burns = True
+        play(self.pair, Take("twin", worker))
+        for number in range(rounds):
+            self.pair.pass_time(Tick(number % 2))
+            if self.pair.play(how[number % 2], look=False).refusal:
+                break
+        self.pair.look()
+
+    # The clock and the file.
+
+    @precondition(lambda self: not self.calls_behind)
+    @rule(seconds=st.sampled_from((1, 2, 30, 100_000)), calls=st.integers(1, 4))
+    def clock_is_set_back(self, seconds: int, calls: int) -> None:
+        """The clock is set back for some calls."""
+        self.behind, self.calls_behind = seconds, calls
+        self.pair.clock.now -= seconds
+
+    @rule(
+        event=st.sampled_from(("restart", "second", "rebuild", "no time")),
+        second=st.booleans(),
+        now=st.sampled_from(NO_TIME),
+        move=commands | readings,
+    )
+    def something_else_happens(self, event: str, second: bool, now: Any, move: Move) -> None:  # noqa: FBT001 - Hypothesis passes it by name
+        """A coordinator restarts, another comes or goes, tables are refolded, a clock breaks."""
+        match event:
+            case "restart":
+                self.pair.restart()
+            case "second":
+                self.pair.open_second()
+            case "rebuild":
+                self.pair.rebuild(second=second)
+            case "no time":
+                held, self.pair.clock.now = self.pair.clock.now, now
+                self.pair.play(move)
+                self.pair.clock.now = held
+
+
+def test_any_sequence_of_calls_is_answered_as_the_model_answers_it() -> None:
+    """Whatever is called in whatever order: answers, log and tables are the model's."""
+    run_state_machine_as_test(LedgerMachine, settings=QUICK)
+
+
+def repeated(move: Move, first: Answer) -> Answer:
+    """Return what a command must answer that is repeated in the same second."""
+    if first.refusal is not None:
+        return first
+    if move.call == "configure_task":
+        return Answer(value=False)
+    if move.call in ("claim", "reserve_dispatch"):
+        return Answer(value=(first.value[0], False))
+    operation = dict(move.extra).get("operation", move.call)
+    if operation == "release":
+        return Answer(refusal="stale_claim")
+    return first
+
+
+@settings(QUICK, max_examples=40)
+@given(
+    policies=openings,
+    script=st.lists(commands | commands | ticks | takes, min_size=5, max_size=30),
+)
+def test_a_command_repeated_at_once_changes_nothing(
+    policies: dict[str, str], script: list[Move | Tick | Take]
+) -> None:
+    """The second of two equal commands writes nothing and answers as the first, but for release."""
+    with tempfile.TemporaryDirectory() as folder:
+        pair = Pair(Path(folder))
+        configure(pair, policies)
+        for step in script:
+            if isinstance(step, Move):
+                _twice(pair, step)
+            else:
+                play(pair, step)
+        pair.close()
+
+
+def _twice(pair: Pair, move: Move) -> None:
+    call = pair.prepare(move)
+    first = pair.make(call)
+    image = pair.image
+    assert pair.make(call) == repeated(move, first)
+    assert pair.image == image
