@@ -114,6 +114,16 @@ def _struct(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _plain(shape: dict[str, Any]) -> dict[str, Any]:
-    """Keep of a class's docstring its first line, without where the rule is from."""
+    """Tidy the schema of a class, so that it is the same under every version of msgspec.
+
+    Of the docstring its first line is kept, without where the rule is from.
+    """
     summary = _SOURCE.sub("", shape["description"].splitlines()[0]).replace("``", "`")
-    return {**shape, "description": summary}
+    properties = {name: _null_last(kind) for name, kind in shape["properties"].items()}
+    return {**shape, "description": summary, "properties": properties}
+
+
+def _null_last(kind: dict[str, Any]) -> dict[str, Any]:
+    if "anyOf" not in kind:
+        return kind
+    return {**kind, "anyOf": sorted(kind["anyOf"], key=lambda each: each == {"type": "null"})}
