@@ -51,7 +51,7 @@ ACTIONS = {
     "survey": "read",
 }
 CALLERS = {"dispatch": DISPATCHER, "claim": WORKER, "release": WORKER, "execute": WORKER}
-OWNER_COMMANDS = ("acknowledge", "renew", "progress", "release")
+APPROVING = ("configure_task", "reserve_dispatch", "reconcile_execution", "record_submission")
 APPROVED: dict[str, Any] = {"approver": APPROVER, "approval_reference": "change-1"}
 
 
@@ -103,10 +103,10 @@ class Attempt:
         if reserved:
             ledger.reserve_dispatch(task(), DISPATCHER, holder, **request, **APPROVED)
         if reserved and self._any("ended-otherwise"):
-            evidence = {"status": "terminal", "evidence_reference": "run-1"}
+            evidence: Any = {"status": "terminal", "evidence_reference": "run-1"}
             ledger.reconcile_execution(task(), DISPATCHER, **request, **evidence, **APPROVED)
         if self._any("bound"):
-            artifact = {"artifact_digest": digest("b")}
+            artifact: Any = {"artifact_digest": digest("b")}
             ledger.record_submission(task(), holder, **request, **artifact, **APPROVED)
         if self._any("released") and not self._any("due"):
             ledger.release(task(), holder, **request)
@@ -178,52 +178,42 @@ class Attempt:
 
     # The call itself.
 
+    def _call(self, ledger: ClaimLedger) -> Any:
+        call = getattr(ledger, self.command)
+        caller = self._spoilt(CALLERS.get(ACTIONS[self.command], READER), "")
+        if self.command == "survey":
+            return call(SCOPE, caller, state="gone" if self._any("filter") else None)
+        return call(self._task(), caller, **self._arguments())
+
     def _task(self) -> ScopedResourceRef:
         if self._any("resource"):
             return ScopedResourceRef(SCOPE, "project", "T-1")
         return task("T-2" if self._any("unconfigured") else "T-1")
 
-    def _request(self) -> dict[str, Any]:
-        request_id = "r-9" if self._any("unknown") else "r-1"
-        request_id = "" if self._any("request-id") else request_id
-        return {"request_id": request_id, "epoch": 2 if self._any("epoch") else 1}
-
-    def _call(self, ledger: ClaimLedger) -> Any:
-        call = getattr(ledger, self.command)
-        caller = self._spoilt(CALLERS.get(ACTIONS[self.command], READER), "")
+    def _arguments(self) -> dict[str, Any]:
+        request_id = "" if self._any("request-id") else "r-9" if self._any("unknown") else "r-1"
+        arguments: dict[str, Any] = {}
+        if ACTIONS[self.command] != "read" and self.command not in ("configure_task", "claim"):
+            arguments = {"request_id": request_id, "epoch": 2 if self._any("epoch") else 1}
+        if self.command in APPROVING:
+            arguments |= self._approval()
         if self.command == "configure_task":
-            terms = self._terms(ack_seconds=7) if self._any("conflict") else self._terms()
-            return call(self._task(), caller, terms, **self._approval())
-        if self.command == "claim":
-            return call(self._task(), caller, **self._asked())
-        if self.command == "reserve_dispatch":
-            owner = self._spoilt(WORKER, "owner-")
-            return call(self._task(), caller, owner, **self._request(), **self._approval())
-        if self.command == "reconcile_execution":
-            evidence = {
-                "status": "stopped" if self._any("status") else "terminal",
-                "evidence_reference": " " if self._any("evidence") else "run-2",
-            }
-            return call(self._task(), caller, **self._request(), **evidence, **self._approval())
-        if self.command == "record_submission":
-            artifact = "sha256:c" if self._any("digest") else digest("c")
-            approval = self._approval()
-            return call(
-                self._task(), caller, **self._request(), artifact_digest=artifact, **approval
-            )
-        if self.command == "lookup":
-            return call(self._task(), caller, request_id=self._request()["request_id"])
-        if self.command == "survey":
-            return call(SCOPE, caller, state="gone" if self._any("filter") else None)
-        if self.command in OWNER_COMMANDS:
-            return call(self._task(), caller, **self._request())
-        return call(self._task(), caller)
-
-    def _asked(self) -> dict[str, Any]:
-        known = self._any("conflict", "replay")
-        request_id = "" if self._any("request-id") else "r-1" if known else "r-2"
-        letter = "b" if self._any("conflict") else "a"
-        return {"request_id": request_id, "binding": binding(letter)}
+            changes = {"ack_seconds": 7} if self._any("conflict") else {}
+            arguments["policy"] = self._terms(**changes)
+        elif self.command == "claim":
+            fresh = not self._any("conflict", "replay", "request-id")
+            arguments["request_id"] = "r-2" if fresh else request_id
+            arguments["binding"] = binding("b" if self._any("conflict") else "a")
+        elif self.command == "lookup":
+            arguments["request_id"] = request_id
+        elif self.command == "reserve_dispatch":
+            arguments["owner"] = self._spoilt(WORKER, "owner-")
+        elif self.command == "reconcile_execution":
+            arguments["status"] = "stopped" if self._any("status") else "terminal"
+            arguments["evidence_reference"] = " " if self._any("evidence") else "run-2"
+        elif self.command == "record_submission":
+            arguments["artifact_digest"] = "sha256:c" if self._any("digest") else digest("c")
+        return arguments
 
     def _answer(self, answer: Any) -> str:
         if self.command == "configure_task":

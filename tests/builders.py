@@ -49,6 +49,11 @@ APPROVER = actor("admin-1", "admin")
 READER = actor("auditor-1", "auditor")
 
 
+GRANT: dict[str, Any] = {"request_id": "r-1", "epoch": 1}
+RUNNING: dict[str, Any] = {**GRANT, "status": "running", "evidence_reference": "run-1"}
+ENDED: dict[str, Any] = {**GRANT, "status": "terminal", "evidence_reference": "run-1:exit-0"}
+
+
 def digest(letter: str) -> str:
     """Make a well-formed digest out of one hex digit."""
     return "sha256:" + letter * 64

@@ -55,6 +55,8 @@ TASKS: Final[dict[str, ScopedResourceRef]] = {
     "no task": ScopedResourceRef(SCOPE, "project", "T-1"),
 }
 
+CONFIGURED: Final = ("first", "second", "twin")
+
 POLICIES: Final[dict[str, TaskClaimPolicy]] = {
     "sprint": TaskClaimPolicy(
         ack_seconds=5, lease_seconds=10, progress_seconds=20, hard_seconds=40

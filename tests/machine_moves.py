@@ -6,7 +6,8 @@ what a well-meaning caller would do, or no run would get anywhere.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from builders import digest
 from hypothesis import strategies as st
@@ -36,15 +37,18 @@ COMMANDS = (
 )
 
 
-class Move(NamedTuple):
+@dataclass(frozen=True)
+class Move:
     """One call.
 
     Attributes:
         call: The method's name.
         task: A name out of ``TASKS``.
         who: A name out of ``CAST``, or "owner".
-        request: "known" (the claim at ``place``), "fresh", or a way to be wrong.
-        place: Which claim of the task, counted from the newest.
+        request: "known" (a claim's own), "fresh", or a way to be wrong.
+        among: Which claims may be meant: "active", "reserved", "any". Where the task has
+            none, another task is asked that has one.
+        place: Which of them, counted from the newest.
         epoch: "right", or a way to be wrong.
         approval: A name out of ``APPROVALS``, for the calls that take one.
         extra: Further arguments: names and values.
@@ -55,6 +59,7 @@ class Move(NamedTuple):
     task: str = "first"
     who: str = "owner"
     request: str = "known"
+    among: str = "any"
     place: int = 0
     epoch: str = "right"
     approval: str = "given"
@@ -62,13 +67,23 @@ class Move(NamedTuple):
     second: bool = False
 
 
-class Tick(NamedTuple):
+@dataclass(frozen=True)
+class Tick:
     """The clock goes on, by seconds or to a claim's deadline and some seconds off it."""
 
     seconds: int = 1
     deadline: str | None = None
     task: str = "first"
     place: int = 0
+
+
+@dataclass(frozen=True)
+class Take:
+    """A worker begins in the usual way: claims, acknowledges, has an execution reserved."""
+
+    task: str
+    worker: str
+    steps: int = 3
 
 
 def mostly(*usual: Any, rarely: Sequence[Any], odds: int = 12) -> SearchStrategy[Any]:
@@ -96,6 +111,7 @@ def moves(call: str | SearchStrategy[str], **fields: SearchStrategy[Any]) -> Sea
         "task": tasks,
         "who": owners,
         "request": requests,
+        "among": mostly("active", "active", "any", rarely=("reserved",)),
         "place": places,
         "epoch": epochs,
         "approval": approvals,
@@ -121,7 +137,9 @@ claims = moves(
     request=mostly("fresh", rarely=("known", "blank", "long"), odds=6),
     extra=extras(binding=st.sampled_from("aab")),
 )
-claim_replays = moves("claim", extra=extras(binding=mostly("same", rarely="ab")))
+claim_replays = moves(
+    "claim", among=st.just("any"), extra=extras(binding=mostly("same", rarely="ab"))
+)
 owner_moves = moves(mostly(*OWNER_OPERATIONS[:3], rarely=("release",), odds=6))
 owner_moves_by_name = moves(
     "update_owner",
@@ -131,6 +149,7 @@ reservations = moves("reserve_dispatch", who=dispatchers, extra=extras(owner=own
 reconciliations = moves(
     "reconcile_execution",
     who=dispatchers,
+    among=mostly("reserved", rarely=("any",), odds=6),
     extra=extras(
         status=mostly("running", "running", "terminal", rarely=("unknown", "TERMINAL", None)),
         evidence_reference=mostly("run/1", "run/2", rarely=("", "a\x00b", "x" * 513, 7)),
@@ -160,18 +179,24 @@ commands = st.one_of(
     claims,
     claim_replays,
     owner_moves,
+    owner_moves,
     owner_moves_by_name,
     reservations,
+    reconciliations,
     reconciliations,
     submissions,
     configurations,
     snapshots,
 )
-steps_on = st.sampled_from((1, 0, 2, 3, 5, 8, 13, 1_000, 100_000))
+readings = st.one_of(questions, surveys)
+some_tasks = st.sampled_from(("first", "second", "twin"))
 ticks = st.builds(
     Tick,
     seconds=st.sampled_from((0, -1, 1)),
     deadline=st.sampled_from(("lease_until", "progress_by", "ack_by", "hard_until")),
-    task=st.sampled_from(("first", "second", "twin")),
+    task=some_tasks,
     place=places,
 ) | st.builds(Tick, seconds=mostly(1, 0, 2, 3, 5, rarely=(8, 13, 1_000, 100_000)))
+takes = st.builds(
+    Take, task=some_tasks, worker=st.sampled_from(WORKERS), steps=st.sampled_from((3, 3, 2, 1))
+)

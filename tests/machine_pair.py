@@ -12,12 +12,19 @@ import invariants
 import msgspec
 from builders import Clock, binding, opened
 from invariants import CLAIM_COLUMNS, TASK_COLUMNS, Image, image_of, kind_of
-from machine_cast import APPROVALS, CAST, POLICIES, TASKS, WORKER_1
+from machine_cast import APPROVALS, CAST, CONFIGURED, POLICIES, TASKS, WORKER_1
 from machine_moves import COMMANDS, Move, Tick
 from oracle import Grant, Oracle, Refused
 from oracle_terms import owner_record, policy_record, storage_key
 
-from idkmesh import ActorContext, ClaimError, ClaimLedger, TaskClaim, TaskClaimPolicy
+from idkmesh import (
+    ActorContext,
+    ClaimError,
+    ClaimLedger,
+    ScopedResourceRef,
+    TaskClaim,
+    TaskClaimPolicy,
+)
 from idkmesh.events.port import ReadSession
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.projections import tables
@@ -126,9 +133,34 @@ class Pair:
 
     def prepare(self, move: Move) -> Call:
         """Turn a move's words into arguments, by what the model knows now."""
-        arguments, named = self._arguments(move)
-        stream = storage_key(TASKS[move.task])
-        return Call(move.call, tuple(arguments), named, move.second, stream)
+        name, grant = self.meant(move.task, move.among, move.place)
+        if move.call == "claim" and move.request == "fresh":
+            name = move.task
+        task = TASKS[name]
+        caller = self._person(move.who, grant)
+        named: dict[str, Any] = dict(move.extra)
+        arguments: list[Any] = [task.scope if move.call == "survey" else task, caller]
+        if move.call in (*OF_A_CLAIM, "claim", "lookup"):
+            named["request_id"] = self._request(move.request, task, grant)
+        if move.call in OF_A_CLAIM:
+            named["epoch"] = _epoch(move.epoch, grant)
+        if move.call in APPROVED:
+            approver, named["approval_reference"] = APPROVALS[move.approval]
+            person = caller if approver == "caller" else self._person(approver, grant)
+            named["approver"] = None if approver is None else person
+        match move.call:
+            case "configure_task":
+                policy = named.pop("policy")
+                known = self.oracle.policies.get(storage_key(task), POLICIES["sprint"])
+                arguments.append(copy.copy(known) if policy == "same" else POLICIES[policy])
+            case "claim":
+                letter = named["binding"]
+                if letter == "same":
+                    letter = grant.record["binding"]["source_revision"][0] if grant else "a"
+                named["binding"] = binding(letter)
+            case "reserve_dispatch":
+                arguments.append(self._person(named.pop("owner"), grant))
+        return Call(move.call, tuple(arguments), named, move.second, storage_key(task))
 
     def make(self, call: Call, *, look: bool = True) -> Answer:
         """Make a call on both, and compare."""
@@ -149,7 +181,7 @@ class Pair:
         if tick.deadline is None:
             self.clock.now += tick.seconds
             return
-        grant = self.claim_at(tick.task, tick.place)
+        _, grant = self.meant(tick.task, "active", tick.place)
         if grant is not None:
             due = grant.record[tick.deadline] + tick.seconds
             self.clock.now = max(self.clock.now, due)
@@ -158,22 +190,31 @@ class Pair:
         """Compare the file with the model, with a refold of its log, and with the rules."""
         with self.watcher.read() as session:
             image = image_of(session)
-            refolded = _refolded(session)
+            refolded = _refolded(session) if image != self.image else (image.tasks, image.claims)
         log = [(row.stream, WORDS[kind_of(row)], row.at) for row in image.rows]
         assert log == self.oracle.log
-        assert list(image.claims) == sorted(
-            (_row(grant) for grant in self.oracle.grants),
-            key=lambda row: (row["stream"], row["slot"], row["epoch"]),
-        )
+        known = [_row(grant) for grant in self.oracle.grants]
+        known.sort(key=lambda row: (row["stream"], row["slot"], row["epoch"]))
+        assert list(image.claims) == known
         assert (image.tasks, image.claims) == refolded
-        invariants.check(image)
-        invariants.check_step(self.image, image)
-        self.image = image
+        if image != self.image:
+            invariants.check(image)
+            invariants.check_step(self.image, image)
+            self.image = image
 
-    def claim_at(self, task: str, place: int) -> Grant | None:
-        """Return the model's claim at a place, counted from the task's newest."""
-        grants = self.oracle.of(storage_key(TASKS[task]))
-        return grants[-1 - place % len(grants)] if grants else None
+    def meant(self, task: str, among: str, place: int) -> tuple[str, Grant | None]:
+        """Return which claim is meant, of the task if it has such a one, and its task's name."""
+        for name in (task, *CONFIGURED):
+            grants = [
+                grant
+                for grant in self.oracle.of(storage_key(TASKS[name]))
+                if among == "any"
+                or (among == "active" and grant.record["state"] == "active")
+                or (among == "reserved" and grant.record["operation_id"] is not None)
+            ]
+            if grants and task in CONFIGURED:
+                return name, grants[-1 - place % len(grants)]
+        return task, None
 
     def _open(self) -> None:
         self.ledgers.append(self._ledger())
@@ -194,37 +235,9 @@ class Pair:
             value = tuple(sorted(value, key=_place))  # it answers in order of admission
         return Answer(value=_plain(value))
 
-    def _arguments(self, move: Move) -> tuple[list[Any], dict[str, Any]]:
-        task = TASKS[move.task]
-        grant = self.claim_at(move.task, move.place)
-        caller = self._person(move.who, grant)
-        named: dict[str, Any] = dict(move.extra)
-        arguments: list[Any] = [task.scope if move.call == "survey" else task, caller]
-        if move.call in (*OF_A_CLAIM, "claim", "lookup"):
-            named["request_id"] = self._request(move, grant)
-        if move.call in OF_A_CLAIM:
-            named["epoch"] = _epoch(move.epoch, grant)
-        if move.call in APPROVED:
-            approver, named["approval_reference"] = APPROVALS[move.approval]
-            person = caller if approver == "caller" else self._person(approver, grant)
-            named["approver"] = None if approver is None else person
-        match move.call:
-            case "configure_task":
-                policy = named.pop("policy")
-                known = self.oracle.policies.get(storage_key(task), POLICIES["sprint"])
-                arguments.append(copy.copy(known) if policy == "same" else POLICIES[policy])
-            case "claim":
-                letter = named["binding"]
-                if letter == "same":
-                    letter = grant.record["binding"]["source_revision"][0] if grant else "a"
-                named["binding"] = binding(letter)
-            case "reserve_dispatch":
-                arguments.append(self._person(named.pop("owner"), grant))
-        return arguments, named
-
-    def _request(self, move: Move, grant: Grant | None) -> object:
+    def _request(self, how: str, task: ScopedResourceRef, grant: Grant | None) -> object:
         known = grant.record["request_id"] if grant else "r-none"
-        fresh = f"r-{len(self.oracle.of(storage_key(TASKS[move.task]))) + 1}"
+        fresh = f"r-{len(self.oracle.of(storage_key(task))) + 1}"
         return {
             "known": known,
             "fresh": fresh,
@@ -233,7 +246,7 @@ class Pair:
             "number": 7,
             "long": "x" * 513,
             "two lines": f"{known}\n",
-        }[move.request]
+        }[how]
 
     @staticmethod
     def _person(name: str | None, grant: Grant | None) -> ActorContext:

@@ -41,6 +41,40 @@ def test_the_golden_log_holds_every_event_type() -> None:
     assert {row["type"] for row in golden()} == TAGS
 
 
+def test_an_event_says_who_allowed_it() -> None:
+    """A reservation keeps both decisions: the actor, the policy's revision, the approval."""
+    by: dict[str, Any] = {
+        "action": "dispatch",
+        "code": "authorized_with_distinct_approval",
+        "policy_id": "golden",
+        "policy_revision": "1",
+        "actor": {
+            "principal_id": "dispatcher-1",
+            "issuer": "https://id.example",
+            "actor_type": "service",
+        },
+        "identity_revision": "rev-1",
+        "approval": {
+            "principal_id": "owner-1",
+            "issuer": "https://id.example",
+            "actor_type": "human",
+            "identity_revision": "rev-1",
+            "reference": "approvals/17",
+        },
+    }
+    worker = {
+        "principal_id": "worker-1",
+        "issuer": "https://id.example",
+        "actor_type": "human",
+    }
+    approved, plain = (
+        json.loads(row["body"]) for row in golden() if row["type"] == "execution.reserved.v1"
+    )
+    assert approved["by"] == by
+    assert approved["owner_by"] == {**by, "action": "execute", "actor": worker}
+    assert plain["by"] == {**by, "code": "authorized", "approval": None}
+
+
 def test_the_golden_logs_chain_is_the_documented_rule() -> None:
     """Numbers have no gap, time never falls, and every chain value is recomputed by the rule."""
     counts: Counter[str] = Counter()

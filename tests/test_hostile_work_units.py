@@ -1,9 +1,9 @@
 """Hostile WorkUnits: whatever a caller hands in, the answer is a graph or a code, and soon."""
 
 import json
-import pickle
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -87,10 +87,18 @@ HOSTILE: dict[str, object] = {
 
 
 @pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("part", ["note", "id", "version", "security", "dependencies"])
-def test_what_json_cannot_carry_is_invalid_input(part: str, value: object) -> None:
-    """Hostile content is refused with a code in any part, before it costs time or stack."""
-    call = lambda: DependencyGraph(SCOPE, [unit("a", **{part: value})], {"a": REVISION})  # noqa: E731
+def test_what_json_cannot_carry_is_invalid_input(value: object) -> None:
+    """Hostile content is refused with a code, before it costs time or stack."""
+    call = lambda: DependencyGraph(SCOPE, [unit("a", note=value)], {"a": REVISION})  # noqa: E731
+    error = refusal(call)
+    assert error.code == "invalid_input"
+    assert error.message.startswith("expected work_units[0] to ")
+
+
+@pytest.mark.parametrize("part", ["version", "security", "dependencies", "provenance"])
+def test_a_number_that_decoders_disagree_about_is_invalid_input(part: str) -> None:
+    """The longest number that can be written but not read back is refused with a code."""
+    call = lambda: build(unit("a", **{part: {"x": [-(10**4_299)]}}))  # noqa: E731
     assert refusal(call).code == "invalid_input"
 
 
@@ -128,11 +136,8 @@ PARTS = ["schema_version", "id", "version", "security", "dependencies", "provena
 def test_no_unit_brings_out_a_raw_error(parts: Unit, revision: Any) -> None:
     """Whatever the parts hold, a graph is built or refused with a code."""
     for revisions in ({"a": REVISION}, {"a": revision}, revision):
-        try:
+        with suppress(ClaimError):
             graph = DependencyGraph(SCOPE, [unit("a", **parts)], revisions)
-        except ClaimError as error:
-            assert pickle.loads(pickle.dumps(error)).code is error.code  # noqa: S301 - own data
-        else:
             assert list(graph.bindings) == [parts.get("id", "a")]
 
 

@@ -66,6 +66,7 @@ def test_the_graph_digest_is_over_scope_bindings_and_requires_in_id_order() -> N
     assert graph.digest == sha256(text)
     assert build(*reversed(units)).digest == graph.digest
     assert build(*reversed(units)).order == graph.order == ("a", "b")
+    assert build(unit("c"), unit("b"), unit("a")).order == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(
@@ -143,6 +144,13 @@ def test_work_units_must_be_some_dicts(work_units: object) -> None:
     """No unit at all, and what is no dict, is invalid input."""
     call = lambda: DependencyGraph(SCOPE, work_units, {})  # type: ignore[arg-type]  # noqa: E731
     assert isinstance(refusal(call), InvalidInput)
+
+
+def test_a_unit_that_is_no_dict_is_named_by_its_place() -> None:
+    """Where a unit has no id to name it by, its place does."""
+    units: Any = [unit("a"), ["b"]]
+    message = refusal(lambda: DependencyGraph(SCOPE, units, {})).message
+    assert message == "expected work_units[1] to be a dict, but it is a list"
 
 
 def test_an_endless_iterator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,8 +297,9 @@ def test_a_missing_prerequisite_is_named() -> None:
         ([unit("b", "a"), unit("a", "b")], "a -> b -> a"),
         ([unit("b", "c"), unit("c", "a"), unit("a", "b"), unit("z", "a")], "a -> b -> c -> a"),
         ([unit("p", "b"), unit("b", "x", "c"), unit("c", "b"), unit("x")], "b -> c -> b"),
+        ([unit("a", "c"), unit("b", "c"), unit("c", "b")], "b -> c -> b"),
     ],
-    ids=["itself", "two", "three and a bystander", "beside a good branch"],
+    ids=["itself", "two", "three and a bystander", "beside a good branch", "behind another unit"],
 )
 def test_a_cycle_is_named(units: list[Unit], route: str) -> None:
     """The message gives the circle, each unit before the one that it requires."""

@@ -3,6 +3,7 @@
 Each setting is here for a measured reason; ``docs/decisions.md`` gives them.
 """
 
+import os
 import re
 from functools import cache
 from typing import Final
@@ -18,9 +19,12 @@ _SYNC_FULL: Final = 2
 _BACKUP_PAGES: Final = 4096
 
 _SCHEMA: Final = statements(__file__, "schema.sql")
+# The statistics that ANALYZE leaves are nobody's business. They are told by type and name:
+# a trigger may be named like them.
 _OBJECTS: Final = (
     "SELECT type, name, tbl_name, sql FROM sqlite_schema"
-    " WHERE name NOT LIKE 'sqlite\\_stat%' ESCAPE '\\' ORDER BY type, name"
+    " WHERE type IS NOT 'table' OR name IS NOT 'sqlite_stat1' AND name IS NOT 'sqlite_stat4'"
+    " ORDER BY type, name"
 )
 
 
@@ -43,6 +47,9 @@ def connect(path: str, *, read_only: bool, timeout_ms: int, vfs: str | None) -> 
             not keep WAL and FULL.
     """
     access = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    in_memory = path == files.MEMORY
+    if not read_only and not in_memory:
+        files.require_writable(path)  # SQLite would quietly open it for reading
     connection: apsw.Connection | None = None
     try:
         connection = apsw.Connection(
@@ -53,6 +60,9 @@ def connect(path: str, *, read_only: bool, timeout_ms: int, vfs: str | None) -> 
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+        if not in_memory and _has_wal(path):
+            # Until the file is known as ours, closing must not fold a WAL into it.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.enable_load_extension(False)  # noqa: FBT003  (apsw's own signature)
         for pragma in ("foreign_keys=ON", "cell_size_check=ON", "mmap_size=0", "synchronous=FULL"):
             connection.pragma(*pragma.split("="))
@@ -61,6 +71,13 @@ def connect(path: str, *, read_only: bool, timeout_ms: int, vfs: str | None) -> 
             discard(connection)
         raise translated(error) from error
     return connection
+
+
+def _has_wal(path: str) -> bool:
+    try:
+        return os.stat(path + "-wal").st_size > 0  # noqa: PTH116  (a path is text here)
+    except OSError:
+        return False
 
 
 def use_wal(connection: apsw.Connection, *, in_memory: bool) -> None:
@@ -72,6 +89,7 @@ def use_wal(connection: apsw.Connection, *, in_memory: bool) -> None:
     try:
         if connection.readonly("main"):
             return  # whoever only reads may read a copy in any mode
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         change = () if in_memory else ("WAL",)
         mode = connection.pragma("journal_mode", *change)
         level = connection.pragma("synchronous")
@@ -243,6 +261,11 @@ _MEANINGS: Final[tuple[tuple[type[apsw.Error], ErrorCode, str], ...]] = (
         "expected the file within the busy timeout, but another program held it",
     ),
     (
+        apsw.ProtocolError,
+        ErrorCode.STORE_LOCKED,
+        "expected to reach the file's write-ahead log, but too many others did at once",
+    ),
+    (
         apsw.LockedError,
         ErrorCode.STORE_LOCKED,
         "expected the file to be free, but this process holds it",
@@ -250,7 +273,7 @@ _MEANINGS: Final[tuple[tuple[type[apsw.Error], ErrorCode, str], ...]] = (
     (
         apsw.ReadOnlyError,
         ErrorCode.STORE_READONLY,
-        "expected a ledger that can be written, but it is read-only",
+        "expected leave to write the ledger and beside it, but the system gives none",
     ),
     (
         apsw.PermissionsError,
@@ -267,6 +290,11 @@ _MEANINGS: Final[tuple[tuple[type[apsw.Error], ErrorCode, str], ...]] = (
         apsw.NotADBError,
         ErrorCode.STORE_FOREIGN,
         "expected an idkmesh ledger, but the file is no SQLite database",
+    ),
+    (
+        apsw.CorruptError,
+        ErrorCode.STORE_CORRUPT,
+        "expected a file as the engine writes it, but it is damaged",
     ),
     (
         apsw.ConnectionClosedError,

@@ -22,29 +22,16 @@ _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
 _USER_VERSION_AT: Final = 60
 _APPLICATION_ID_AT: Final = 68
-_NETWORK: Final = frozenset(
-    [
-        "9p",
-        "afs",
-        "ceph",
-        "cifs",
-        "fuse.ceph",
-        "fuse.glusterfs",
-        "fuse.rclone",
-        "fuse.s3fs",
-        "fuse.sshfs",
-        "glusterfs",
-        "gfs2",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "ocfs2",
-        "smb3",
-        "smbfs",
-        "virtiofs",
-    ]
+_MAX_PATH_BYTES: Final = 500  # SQLite takes 512, with what it puts behind the name
+_NETWORK: Final = (
+    "9p afs beegfs ceph cifs coda davfs fuse.ceph fuse.curlftpfs fuse.davfs2 fuse.gcsfuse"
+    " fuse.glusterfs fuse.juicefs fuse.mount-s3 fuse.rclone fuse.s3fs fuse.smbnetfs fuse.sshfs"
+    " fuse.vmhgfs-fuse gfs2 glusterfs gpfs lustre ncpfs nfs nfs4 ocfs2 orangefs smb3 smbfs"
+    " vboxsf virtiofs vmhgfs"
 )
+_SIDECARS: Final = ("-journal", "-wal", "-shm")
+# What the kernel writes for the characters that would break its table's lines and columns.
+_MOUNT_ESCAPES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
 Inode = tuple[int, int]
 looking: Final = threading.RLock()
@@ -59,7 +46,9 @@ def resolve(target: object) -> str:
     """Return the absolute path that a caller's target means, its folder resolved.
 
     Raises:
-        InvalidInput: The path is empty or holds NUL (``invalid_input``).
+        InvalidInput: The path is empty, holds NUL, is too long for SQLite or no text
+            (``invalid_input``).
+        StoreError: It names a folder (``store_unsafe``).
         TypeError: It is neither ``str`` nor a path object.
     """
     path = os.fspath(target)  # type: ignore[call-overload]
@@ -74,7 +63,16 @@ def resolve(target: object) -> str:
     folder, name = os.path.split(path)
     if name in {"", ".", ".."}:
         raise _unsafe("a file", "a folder")
-    return os.path.join(os.path.realpath(folder or "."), name)  # noqa: PTH118
+    try:
+        path = os.path.join(os.path.realpath(folder or "."), name)  # noqa: PTH118
+        size = len(path.encode())
+    except UnicodeEncodeError as error:
+        message = "expected target to be a path in UTF-8, but it is none"
+        raise InvalidInput(message) from error
+    if size > _MAX_PATH_BYTES:
+        message = f"expected target to be a path of at most {_MAX_PATH_BYTES} bytes, but it is not"
+        raise InvalidInput(message)
+    return path
 
 
 def prepare(path: str, *, file_mode: int, read_only: bool, allow_network: bool) -> None:
@@ -123,11 +121,24 @@ def look(path: str, already_open: frozenset[Inode]) -> Inode:
     inode = identity(path)
     if inode in already_open:
         return inode
+    for suffix in _SIDECARS:
+        # SQLite would write into whatever has such a name, or wait for a pipe's other end.
+        try:
+            beside = os.lstat(path + suffix)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise refused(error) from error
+        _require_plain(beside)
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(path, flags)
     except OSError as error:
         raise refused(error) from error
+    found = os.fstat(descriptor)
+    if (found.st_dev, found.st_ino) != inode:
+        # What was swapped in may be open here, so the descriptor stays open: see above.
+        raise _unsafe("the file that was looked at", "another, which took its place")
     try:
         header = os.read(descriptor, _HEADER_BYTES)
     except OSError as error:
@@ -150,22 +161,28 @@ def identity(path: str) -> Inode:
         status = os.lstat(path)
     except OSError as error:
         raise refused(error) from error
-    if stat.S_ISLNK(status.st_mode):
-        raise _unsafe("a regular file", "a symbolic link")
-    if stat.S_ISDIR(status.st_mode):
-        raise _unsafe("a regular file", "a folder")
-    if not stat.S_ISREG(status.st_mode):
-        raise _unsafe("a regular file", "a device, a pipe or a socket")
-    if status.st_nlink != 1:
-        raise _unsafe("a file with one name", "a file with several hard links")
+    _require_plain(status)
     return status.st_dev, status.st_ino
+
+
+def require_writable(path: str) -> None:
+    """Refuse a file that may not be written, before anything is made beside it.
+
+    Raises:
+        StoreError: The system gives no leave to write the file (``store_readonly``), or it
+            has gone (``store_unsafe``).
+    """
+    identity(path)
+    if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        message = "expected leave to write the ledger, but the system gives none"
+        raise StoreError(ErrorCode.STORE_READONLY, message)
 
 
 def mount_table() -> str:
     """Return the system's mount table, or nothing where it has none to read."""
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as table:  # noqa: PTH123
-            return table.read()
+        with open("/proc/self/mountinfo", "rb") as table:  # noqa: PTH123
+            return os.fsdecode(table.read())
     except OSError:
         return ""
 
@@ -181,16 +198,18 @@ def refuse_network(folder: str, table: str) -> None:
         StoreError: The folder's file system is a network's (``store_unsafe``).
     """
     longest, kind = -1, ""
-    for line in table.splitlines():
+    for line in table.split("\n"):
         fields, _, rest = line.partition(" - ")
-        columns = fields.split()
+        columns = fields.split(" ")
         if len(columns) < 5 or not rest:  # noqa: PLR2004  (the mount point is the fifth)
             continue
-        point = columns[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+        point = columns[4]
+        for escape, character in _MOUNT_ESCAPES:
+            point = point.replace(escape, character)
         inside = folder == point or folder.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= longest:
             longest, kind = len(point), rest.split()[0]
-    if kind in _NETWORK:
+    if kind in _NETWORK.split():
         raise _unsafe("a local file system", "a network file system, whose locks may not hold")
 
 
@@ -205,6 +224,17 @@ def refused(error: OSError) -> StoreError:
         return StoreError(ErrorCode.STORE_READONLY, message)
     message = "expected a file that can be opened, but the system refused it"
     return StoreError(ErrorCode.STORE_UNSAFE, message)
+
+
+def _require_plain(status: os.stat_result) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise _unsafe("a regular file", "a symbolic link")
+    if stat.S_ISDIR(status.st_mode):
+        raise _unsafe("a regular file", "a folder")
+    if not stat.S_ISREG(status.st_mode):
+        raise _unsafe("a regular file", "a device, a pipe or a socket")
+    if status.st_nlink > 1:
+        raise _unsafe("a file with one name", "a file with several hard links")
 
 
 def _judge(header: bytes) -> None:

@@ -22,10 +22,13 @@ from idkmesh.events.turnstile import Turnstile
 
 
 class _Shared:
-    """What every store on one file shares in this process: the turnstile, while it is open."""
+    """What every store on one file shares in this process, while any is open.
 
-    def __init__(self, turnstile: Turnstile) -> None:
-        self.turnstile = turnstile
+    Whoever only reads needs no turnstile, so it is made for the first that writes.
+    """
+
+    def __init__(self) -> None:
+        self.turnstile: Turnstile | None = None
         self.users = 0
 
 
@@ -132,15 +135,15 @@ class SqliteStore(port.Store):
             if inode in _inherited_files:
                 message = "expected a file that no parent process had open at the fork, but one had"
                 raise StoreError(ErrorCode.STORE_UNSAFE, message)
-            shared = _open_files.get(inode)
-            if shared is None:
-                shared = _Shared(Turnstile(None if read_only else path, file_mode))
-                _open_files[inode] = shared
+            shared = _open_files.get(inode) or _Shared()
+            if shared.turnstile is None and not read_only:
+                shared.turnstile = Turnstile(path, file_mode)
             shared.users += 1
+            _open_files[inode] = shared
         store = cls(
             path,
             inode,
-            shared.turnstile,
+            shared.turnstile or Turnstile(None, 0),
             read_only=read_only,
             busy_timeout_seconds=busy_timeout_seconds,
             vfs=vfs,
@@ -187,7 +190,8 @@ class SqliteStore(port.Store):
             shared.users -= 1
             if shared.users == 0:
                 del _open_files[self._inode]
-                shared.turnstile.close()
+                if shared.turnstile is not None:
+                    shared.turnstile.close()
 
     # What the sessions ask of their store.
 
@@ -293,7 +297,8 @@ def _after_fork_in_child() -> None:
         _inherited.extend((store, *store._handles, store._only))  # noqa: SLF001  (its own module)
     for inode, shared in _open_files.items():
         _inherited_files.add(inode)
-        shared.turnstile.abandon()
+        if shared.turnstile is not None:
+            shared.turnstile.abandon()
     _open_files.clear()
     files.forget_lookers()
 

@@ -1,0 +1,91 @@
+"""The verbs of the command line. None but the demo, on its own new file, ends or grants claims."""
+
+import os
+import sys
+import tempfile
+from contextlib import closing
+from io import TextIOWrapper
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from idkmesh import ClaimError, StoreError
+from idkmesh.cli import plans, show
+from idkmesh.cli.demo import play
+from idkmesh.cli.director import Audience
+from idkmesh.cli.story import Story
+
+_NOT_COMPLETE = 1
+_USAGE = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="idkmesh", prog_name="idkmesh")
+def idkmesh() -> None:
+    """Who owns this task right now, and may their result still count?"""
+
+
+@idkmesh.command()
+@click.option(
+    "--work-units",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="A folder of WorkUnits, one a *.json file; the examples by default.",
+)
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path),
+    help="Keep the ledger in this new file; by default it is thrown away.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+def demo(folder: Path | None, ledger: Path | None, *, as_json: bool) -> None:
+    """Watch real worker processes race for tasks.
+
+    One is killed at work, one hands in too late, and one leaves an execution behind of
+    which nobody knows whether it runs. Exits 0 when everything that was promised was seen to
+    happen, else 1.
+    """
+    try:
+        parts = plans.make_plans(folder)
+    except ClaimError as error:
+        _fail(error.message, _USAGE)
+    if ledger is not None:
+        ledger = ledger.absolute()
+        _make(ledger)
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper):
+        out.reconfigure(errors="backslashreplace")  # a WorkUnit's text may hold any character
+    try:
+        with closing(show.Document(out) if as_json else show.Teller(out)) as audience:
+            story = _play(ledger, parts, audience)
+    except (ClaimError, StoreError) as error:
+        _fail(str(error), _NOT_COMPLETE)
+    if not story.complete:
+        unseen = [promise.name for promise in story.missing]
+        _fail(story.broken or f"not seen: {', '.join(unseen)}", _NOT_COMPLETE)
+
+
+def _play(ledger: Path | None, parts: tuple[plans.Plan, ...], audience: Audience) -> Story:
+    if ledger is not None:
+        return play(ledger, parts, audience, kept=True)
+    with tempfile.TemporaryDirectory(prefix="idkmesh-demo-") as scratch:
+        return play(Path(scratch) / "claims.sqlite3", parts, audience, kept=False)
+
+
+def _make(file: Path) -> None:
+    """Make an empty file, and refuse one that is there: no demo runs on somebody's ledger."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        _fail(f"expected --ledger to name a new file, but {show.path(file)} is there", _USAGE)
+    except OSError as error:
+        fault = f"it cannot be made: {error.strerror}"
+        _fail(f"expected --ledger to name a new file, but {fault}", _USAGE)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    """Say in one line on the error output what is wrong, and exit."""
+    click.echo(f"idkmesh demo: {message}", err=True)
+    sys.exit(code)
