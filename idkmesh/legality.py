@@ -40,8 +40,9 @@ def impossible(  # noqa: PLR0911  (one return a reason)
         return None
     if event.by.action != _ACTIONS[type(event)]:
         return "the decision that allowed it was about another action"
-    if state.policy is not None and next(state.due(at), None) is not None:
-        return "a claim of the task was past a deadline, and that was not recorded first"
+    for claim in state.claims.values():
+        if claim.due(at) is not None:
+            return "a claim of the task was past a deadline, and that was not recorded first"
     if isinstance(event, facts.ClaimGranted):
         task = task_from_key(state.stream)
         made = request_digest(task, event.by.actor, event.binding, state.terms)
@@ -64,17 +65,26 @@ def broken_invariant(  # noqa: PLR0911  (one return an invariant)
         state: The task behind an event.
         claim: A claim that the event changed.
     """
-    held = [each for each in state.claims.values() if each.slot == claim.slot]
-    if sum(each.holds_slot() for each in held) > 1:
-        return "more than one claim holds the slot"
-    if sorted(each.epoch for each in held) != list(range(1, len(held) + 1)):
-        return "the slot's epochs are not 1, 2, 3 and so on"
-    if len(state.claims) > state.terms.max_attempts:
-        return "more claims were admitted than max_attempts"
-    if max(claim.ack_by, claim.lease_until, claim.progress_by) > claim.hard_until:
+    terms = state.terms
+    end = claim.hard_until
+    if claim.lease_until > end or claim.progress_by > end or claim.ack_by > end:
         return "a deadline lies beyond hard_until"
-    if claim.hard_until != claim.created_at + state.terms.hard_seconds:
+    if end != claim.created_at + terms.hard_seconds:
         return "hard_until has moved"
-    if state.version > state.terms.max_events:
+    if state.version > terms.max_events:
         return "the stream holds more than max_events"
+    if len(state.claims) > terms.max_attempts:
+        return "more claims were admitted than max_attempts"
+    epochs = 0
+    holders = 0
+    for each in state.claims.values():
+        if each.slot == claim.slot:
+            epochs += 1
+            holders += each.holds_slot()
+            if each.epoch != epochs:
+                return "the slot's epochs are not 1, 2, 3 and so on"
+    if epochs != state.epochs[claim.slot]:
+        return "the slot's epochs are not 1, 2, 3 and so on"
+    if holders > 1:
+        return "more than one claim holds the slot"
     return None

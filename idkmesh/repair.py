@@ -47,7 +47,7 @@ def plan_repair(
             watermark, so that there is nothing to repair.
         StoreError: The file cannot be read.
     """
-    store = SqliteStore.open(target, read_only=True)
+    store = SqliteStore.open(target, read_only=True, log_only=True)  # an older file too
     try:
         with store.read() as session:
             states = _owned(session)
@@ -85,7 +85,10 @@ def repair_clock(
         StoreError: The file cannot be written; nothing was changed then.
     """
     evidence = scalars.free_text(evidence, "evidence")
-    store = SqliteStore.open(target, busy_timeout_seconds=busy_timeout_seconds)
+    SqliteStore.open(target, read_only=True, log_only=True).close()  # a repair makes no file
+    store = SqliteStore.open(
+        target, busy_timeout_seconds=busy_timeout_seconds, refold=tables.rebuild
+    )
     try:
         with store.write() as session:
             states = _owned(session)

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -17,10 +17,11 @@ from idkmesh import scalars
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 from idkmesh.events import codec
 from idkmesh.events.catalog import is_task_stream
-from idkmesh.events.port import ReadSession, Row
+from idkmesh.events.port import ReadSession, Row, WriteSession
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.events.types import Event
-from idkmesh.identity import ScopedResourceRef, task_from_key, task_ref
+from idkmesh.identity import ScopedResourceRef, TenantScope, task_from_key, task_ref
+from idkmesh.naming import shown
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import tables
 from idkmesh.projections.task import TaskState, evolve
@@ -36,6 +37,7 @@ __all__ = [
     "TaskAsOf",
     "Verification",
     "follow",
+    "follow_rows",
     "history",
     "rebuild",
     "seal",
@@ -102,6 +104,8 @@ def state_at(
     sequence: int | None = None,
     time: int | None = None,
     task: ScopedResourceRef | None = None,
+    scope: TenantScope | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[TaskAsOf, ...]:
     """Return tasks as they stood at a point of the log, sorted by their storage key.
 
@@ -112,11 +116,13 @@ def state_at(
             deadline at that time are shown as expired, as ``peek`` would have shown them.
             Without a sequence and a time, the point is the end of the log.
         task: Only this task; without it, every task of every scope.
+        scope: Only this scope's tasks.
+        progress: Called with the streams folded and the streams there are.
 
     Raises:
         InvalidInput: Both points are given, or one is out of range (``invalid_input``).
         StoreError: The file cannot be read, or its log does not fold.
-        TypeError: ``task`` is no ``ScopedResourceRef``.
+        TypeError: ``task`` is no ``ScopedResourceRef``, or ``scope`` no ``TenantScope``.
     """
     if sequence is not None and time is not None:
         message = "expected sequence or time, but both are given"
@@ -125,15 +131,18 @@ def state_at(
         if point is not None:
             scalars.whole(point, field, 0, scalars.MAX_INT)
     only = None if task is None else task_ref(task).key
+    under = "" if scope is None else f"{scalars.instance(scope, TenantScope, 'scope').key}/"
     with _reading(target) as session:
         until = session.last_until(time) if time is not None else sequence
         streams = session.streams() if only is None else [only]
         found = []
-        for stream in streams:
-            if is_task_stream(stream):
+        for done, stream in enumerate(streams):
+            if progress is not None:
+                progress(done, len(streams))
+            if is_task_stream(stream) and stream.startswith(under):
                 state = _fold_until(session, stream, until)
                 if state.policy is not None:
-                    reference = task_from_key(stream)
+                    reference = _task_of(stream)
                     claims = records(reference, state, time)
                     found.append(TaskAsOf(reference, state.policy, claims))
         return tuple(found)
@@ -155,7 +164,7 @@ def history(target: Target, task: ScopedResourceRef) -> Iterator[Change]:
         state = TaskState(stream)
         before: dict[str, Any] = {}
         for row in session.stream(stream):
-            evolve(state, tables.task_event(row.body), row.at)
+            _evolve(state, row)
             behind = _fields(state)
             changed = {
                 name: (before.get(name), value)
@@ -188,19 +197,39 @@ def follow(
         StoreError: The file cannot be read, an event does not read, or the log ends before
             ``after`` (``store_corrupt``: it is not the log that the position is from).
     """
+    return map(logged, follow_rows(target, after=after, wait=wait))
+
+
+def follow_rows(
+    target: Target,
+    *,
+    after: int = 0,
+    wait: Callable[[], bool] | None = None,
+) -> Iterator[Row]:
+    """Yield what ``follow`` does as it is stored, an event that does not read among it.
+
+    Args:
+        target: As for ``follow``.
+        after: As for ``follow``.
+        wait: As for ``follow``.
+
+    Raises:
+        InvalidInput: ``after`` is out of range (``invalid_input``).
+        StoreError: The file or a row cannot be read, or the log ends before ``after``.
+    """
     position = scalars.whole(after, "after", 0, scalars.MAX_INT)
     pause = wait or _fifth_of_a_second
-    store = SqliteStore.open(target, read_only=True)
+    store = SqliteStore.open(target, read_only=True, log_only=True)
     try:
         while True:
             with store.read() as session:
                 if session.head().sequence < position:
                     message = "expected the log to reach the position, but it ends before it"
                     raise StoreError(ErrorCode.STORE_CORRUPT, message)
-                page = session.page(position, _PAGE)
+                page = _page(session, position)
             for row in page:
                 position = row.sequence
-                yield logged(row)
+                yield row
             if not page and not pause():
                 return
     finally:
@@ -222,7 +251,12 @@ def seal(target: Target) -> str:
         return str(Seal.of(session.head().sequence, session.scope_heads()))
 
 
-def rebuild(target: Target, *, busy_timeout_seconds: float = 30) -> None:
+def rebuild(
+    target: Target,
+    *,
+    busy_timeout_seconds: float = 30,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
     """Refold a ledger's tables from its log into the same file, in one transaction.
 
     The tables may be damaged or gone.
@@ -230,18 +264,29 @@ def rebuild(target: Target, *, busy_timeout_seconds: float = 30) -> None:
     Args:
         target: The ledger's file.
         busy_timeout_seconds: How long to wait for the turn to write, in seconds.
+        progress: Called now and then with the events folded and the events there are.
 
     Raises:
         StoreError: The log does not fold (``store_corrupt``, ``store_newer``), or the file
             cannot be written; everything is then as it was.
     """
+    with _reading(target):
+        pass  # there is a log: a rebuild makes no file
     store = SqliteStore.open(target, busy_timeout_seconds=busy_timeout_seconds, log_only=True)
     try:
         with store.write() as session:
-            tables.rebuild(session)
+            refold(session, progress)
             session.commit()
     finally:
         store.close()
+
+
+def refold(session: WriteSession, progress: Callable[[int, int], None] | None) -> None:
+    """Refold the tables inside a writer's session, and say how far it has come."""
+    if progress is None:
+        tables.rebuild(session)
+    else:
+        tables.rebuild(cast("WriteSession", _Counting(session, progress)))
 
 
 def logged(row: Row) -> Logged:
@@ -273,13 +318,60 @@ def _reading(target: Target) -> Iterator[ReadSession]:
         store.close()
 
 
+def _page(session: ReadSession, after: int) -> list[Row]:
+    """Return the next rows; in front of one that cannot be read, those before it one by one."""
+    try:
+        return session.page(after, _PAGE)
+    except StoreError:
+        return session.page(after, 1)
+
+
 def _fold_until(session: ReadSession, stream: str, until: int | None) -> TaskState:
     state = TaskState(stream)
     for row in session.stream(stream):
         if until is not None and row.sequence > until:
             break
-        evolve(state, tables.task_event(row.body), row.at)
+        _evolve(state, row)
     return state
+
+
+def _evolve(state: TaskState, row: Row) -> None:
+    """Fold one row of a task's stream, and say of a row that does not fold which it is."""
+    try:
+        evolve(state, tables.task_event(row.body), row.at)
+    except StoreError as error:
+        message = f"event {row.sequence} does not fold: {error.message}"
+        raise StoreError(error.code, message) from error
+
+
+def _task_of(stream: str) -> ScopedResourceRef:
+    try:
+        return task_from_key(stream)
+    except InvalidInput as error:
+        message = f"expected a stream to be named like a task, but {shown(stream)} is not"
+        raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
+
+
+class _Counting:
+    """A writer's session that tells how many events were read through it."""
+
+    def __init__(self, session: WriteSession, progress: Callable[[int, int], None]) -> None:
+        self._session = session
+        self._progress = progress
+        self._total = session.head().sequence
+        self._done = 0
+        progress(0, self._total)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever the session has)
+        return getattr(self._session, name)
+
+    def stream(self, stream: str) -> Iterator[Row]:
+        """Yield one stream's rows in order, and count them."""
+        for row in self._session.stream(stream):
+            self._done += 1
+            if not self._done & 0x3FF:
+                self._progress(self._done, self._total)
+            yield row
 
 
 def _fields(state: TaskState) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A ledger in motion: out to JSON Lines and back, into a backup, into a new file.
 
 Whatever comes in is judged line by line before it is believed, and a file that is being
-made is removed again unless it is whole.
+made is removed again unless it is whole. Progress is told in passes: each begins where the
+events done fall or the events there are change, and 0 of 0 begins one of unknown length.
 """
 
 import os
@@ -18,7 +19,7 @@ from idkmesh.events import files
 from idkmesh.events.port import Row, WriteSession
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.events.turnstile import SUFFIXES
-from idkmesh.projections import tables
+from idkmesh.replay import refold
 from idkmesh.scalars import MAX_INT
 from idkmesh.strict_json import screen
 from idkmesh.verification import Verification, Verifier, verify
@@ -93,7 +94,8 @@ def import_lines(
     Args:
         lines: The export's lines.
         target: A file that does not exist yet.
-        progress: Called now and then with the events read and the events there are.
+        progress: Called now and then with the events done and the events there are, in
+            passes, once all lines are read.
 
     Returns:
         The verification of what was made.
@@ -114,7 +116,8 @@ def rebuild_into(
     Args:
         source: The ledger whose log is read.
         target: A file that does not exist yet.
-        progress: Called now and then with the events read and the events there are.
+        progress: Called now and then with the events done and the events there are, in
+            passes.
 
     Returns:
         The verification of what was made.
@@ -127,7 +130,8 @@ def rebuild_into(
     store = SqliteStore.open(source, read_only=True, log_only=True)
     try:
         with store.read() as session:
-            return _fill(target, session.log(), "event", progress)
+            rows = _counted(session.log(), session.head().sequence, progress)
+            return _fill(target, rows, "event", progress)
     finally:
         store.close()
 
@@ -140,7 +144,8 @@ def backup(
     Args:
         source: The ledger; others may be writing to it.
         target: A file that does not exist yet.
-        progress: Called now and then with the events verified and the events there are.
+        progress: Called now and then with the events verified and the events there are, in
+            passes, the first of which is the copy.
 
     Returns:
         The verification of the copy. A copy with problems is kept: its source has them too.
@@ -153,10 +158,11 @@ def backup(
         store = SqliteStore.open(source, read_only=True, log_only=True)
         try:
             with store.read() as session:
+                _begin_pass(progress)
                 session.copy_into(os.fspath(target))
         finally:
             store.close()
-        return verify(target, progress=progress)
+        return _verified(target, progress)
 
 
 def line_of(row: Row) -> Line:
@@ -212,7 +218,7 @@ def _row_of(line: bytes, name: str) -> Row:
 def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
     number = 0
     for number, line in enumerate(lines, 1):
-        if not line.endswith(b"\n"):
+        if not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
             message = f"expected line {number} to end with a newline, but the file is torn there"
             raise InvalidInput(message)
         yield _row_of(line, f"line {number}")
@@ -241,11 +247,11 @@ def _fill(
                     place = f"{unit} {first.sequence}"
                     message = f"expected a log that verifies, but {place} does not: {first.meaning}"
                     raise InvalidInput(message)
-                tables.rebuild(session)
+                refold(session, progress)
                 session.commit()
         finally:
             store.close()
-        return verify(target)
+        return _verified(target, progress)
 
 
 def _adopt(session: WriteSession, row: Row, name: str) -> None:
@@ -256,6 +262,25 @@ def _adopt(session: WriteSession, row: Row, name: str) -> None:
             raise
         message = f"expected {name} to be the log's next, but it is not"
         raise InvalidInput(message) from error
+
+
+def _counted(
+    rows: Iterable[Row], total: int, progress: Callable[[int, int], None] | None
+) -> Iterator[Row]:
+    for done, row in enumerate(rows):
+        if progress is not None and not done & 0x3FF:
+            progress(done, total)
+        yield row
+
+
+def _begin_pass(progress: Callable[[int, int], None] | None) -> None:
+    if progress is not None:
+        progress(0, 0)
+
+
+def _verified(target: Target, progress: Callable[[int, int], None] | None) -> Verification:
+    _begin_pass(progress)  # the engine's own check, which does not say how far it has come
+    return verify(target, progress=progress)
 
 
 @contextmanager

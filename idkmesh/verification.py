@@ -14,20 +14,21 @@ from msgspec import Struct
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import chain, codec
 from idkmesh.events import types as facts
-from idkmesh.events.catalog import TASK_EVENTS, clock_stream, is_task_stream, observations_stream
+from idkmesh.events.catalog import clock_stream, is_task_stream, observations_stream
 from idkmesh.events.port import ReadSession, Row
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.events.types import Event, TaskEvent
-from idkmesh.identity import task_from_key
 from idkmesh.legality import broken_invariant, impossible
 from idkmesh.naming import shown
 from idkmesh.projections import observations, observed, tables, watermark
 from idkmesh.projections.observations import Observations
-from idkmesh.projections.task import TaskState, evolve
+from idkmesh.projections.task import APPLIERS, TaskState, evolve
 from idkmesh.seal import Seal
 
 _COLUMN_TYPES: Final = (int, str, int, str, int, int, str, str, bytes)
 _MOST_UNREADABLE: Final = 1000
+_PAGE: Final = 512
+_BEFORE: Final = (0, chain.START)
 
 
 class Problem(Struct, frozen=True):
@@ -140,12 +141,11 @@ class Verifier:
         for table in tables.TABLES:
             self._compare(table)
         self._compare_seal()
-        heads = [(scope, number, link) for scope, (number, link) in self._heads.items()]
         return Verification(
             events=self._events,
             tasks=len(self._tasks),
             claims=sum(len(state.claims) for state in self._tasks.values()),
-            seal=str(Seal.of(self._sequence, heads)),
+            seal=str(self._seal()),
             problems=tuple(self.problems),
         )
 
@@ -174,22 +174,28 @@ class Verifier:
 
     def _rows(self) -> Iterator[Row]:
         """Yield every row that can be read, and note those that cannot."""
-        after = 0
-        for _ in range(_MOST_UNREADABLE):
+        after, most = 0, _PAGE
+        unreadable = 0
+        while unreadable < _MOST_UNREADABLE:
             try:
-                for row in self._session.log(after):
-                    yield row
-                    if type(row.sequence) is int and row.sequence > after:
-                        after = row.sequence
+                page = self._session.page(after, most)
             except StoreError as error:
+                if most > 1:
+                    most = 1  # row by row up to the one that cannot be read
+                    continue
                 following = self._following(after)
                 self._note("events", following, None, f"the row cannot be read: {error.message}")
                 self._doubt_everything()
                 if following is None:
                     return
-                after = following
-            else:
+                unreadable += 1
+                after, most = following, _PAGE
+                continue
+            yield from page
+            last = page[-1].sequence if page else None
+            if type(last) is not int or last <= after:
                 return
+            after = last
         self._note("events", None, None, "too many rows cannot be read; the rest is not looked at")
 
     def _following(self, after: int) -> int | None:
@@ -207,92 +213,79 @@ class Verifier:
             self._note("events", None, None, "a row holds values of the wrong types")
             self._doubt_everything()
             return
-        self._check_order(row)
-        if chain.link(self._heads.get(row.scope, (0, chain.START))[1], row[:8]) != row.chain:
-            meaning = "the chain value does not follow from the rows before it and this one"
-            self._note("events", row.sequence, row.stream, meaning)
-        self._sequence = row.sequence
-        self._heads[row.scope] = (row.number, row.chain)
-        self._versions[row.stream] = row.version
+        sequence, scope, number, stream, version, at, kind, body, link = row
+        last_number, last_link = self._heads.get(scope, _BEFORE)
+        if sequence != self._sequence + 1:
+            self._gap(row, "sequence", "file", self._sequence + 1, sequence)
+        if number != last_number + 1:
+            self._gap(row, "number", "scope", last_number + 1, number)
+        if version != self._versions.get(stream, 0) + 1:
+            self._gap(row, "version", "stream", self._versions.get(stream, 0) + 1, version)
+        if chain.link(last_link, row[:8]) != link:
+            self._about(row, "the chain value does not follow from the rows before it and this one")
+        self._sequence = sequence
+        self._heads[scope] = (number, link)
+        self._versions[stream] = version
         try:
-            event = codec.decode(row.body)
-            self._watermark = watermark.evolve(self._watermark, event, row.at)
+            tag, event = codec.read(body)
+            if tag != kind:
+                self._about(row, "type is not the one in the body")
+            if self._repairing and not _may_follow_a_repair(event):
+                self._about(row, "a clock repair was begun and not ended")
+            self._repairing = False
+            self._watermark = watermark.evolve(self._watermark, event, at)
+            self._fold(row, event)
         except StoreError as error:
-            self._note("events", row.sequence, row.stream, error.message)
-            self._doubtful.add(row.stream)
-            self._watermark = max(self._watermark, row.at)
-        else:
-            self._check_event(row, event)
-        if self._earlier is not None and row.sequence == self._earlier.events:
-            heads = [(scope, number, link) for scope, (number, link) in self._heads.items()]
-            self._sealed = Seal.of(row.sequence, heads)
+            self._about(row, error.message)
+            self._doubtful.add(stream)
+            self._watermark = max(self._watermark, at)
+        if self._earlier is not None and sequence == self._earlier.events:
+            self._sealed = self._seal()
 
-    def _check_order(self, row: Row) -> None:
-        for found, before, what in (
-            (row.sequence, self._sequence, "sequence is not the next of the file"),
-            (
-                row.number,
-                self._heads.get(row.scope, (0,))[0],
-                "number is not the next of the scope",
-            ),
-            (row.version, self._versions.get(row.stream, 0), "version is not the stream's next"),
-        ):
-            if found != before + 1:
-                meaning = f"{what}: expected {before + 1}, but it is {found}"
-                self._note("events", row.sequence, row.stream, meaning)
-                self._doubtful.add(row.stream)
+    def _gap(self, row: Row, column: str, whose: str, expected: int, found: int) -> None:
+        self._about(row, f"{column} is not the {whose}'s next: expected {expected}, not {found}")
+        self._doubtful.add(row.stream)
 
-    def _check_event(self, row: Row, event: Event) -> None:
+    def _about(self, row: Row, meaning: str) -> None:
+        self._note("events", row.sequence, row.stream, meaning)
+
+    def _seal(self) -> Seal:
+        heads = [(scope, number, link) for scope, (number, link) in self._heads.items()]
+        return Seal.of(self._sequence, heads)
+
+    def _fold(self, row: Row, event: Event) -> None:
         """Fold one event, in the stream where its kind belongs."""
-        if row.type != codec.tag_in(row.body):
-            self._note("events", row.sequence, row.stream, "type is not the one in the body")
-        repairs = isinstance(event, facts.ClaimExpired) and event.deadline == "clock_repair"
-        if self._repairing and not repairs and not isinstance(event, facts.ClockRepaired):
-            self._note("events", row.sequence, row.stream, "a clock repair was begun and not ended")
-        self._repairing = repairs
-        try:
-            if is_task_stream(row.stream) and isinstance(event, TASK_EVENTS):
-                self._fold_task(row, event)
-            elif row.stream == observations_stream(row.scope) and isinstance(
-                event, facts.PrerequisiteObserved
-            ):
-                self._fold_observation(row, event)
-            elif row.stream != clock_stream(row.scope) or not isinstance(
-                event, facts.ClockObserved | facts.ClockRepaired
-            ):
-                meaning = "an event of this kind does not belong in this stream"
-                self._note("events", row.sequence, row.stream, meaning)
-            elif isinstance(event, facts.ClockRepaired):
+        kind = type(event)
+        if kind in APPLIERS:
+            if row.stream not in self._doubtful:
+                self._fold_task(row, event)  # type: ignore[arg-type]
+        elif isinstance(event, facts.PrerequisiteObserved):
+            _require_stream(row, observations_stream(row.scope))
+            if row.stream not in self._doubtful:
+                known = self._observations.setdefault(row.stream, Observations(row.stream))
+                observations.evolve(known, event)
+        else:
+            _require_stream(row, clock_stream(row.scope))
+            if isinstance(event, facts.ClockRepaired):
                 self._check_repair(row)
-        except (StoreError, ValueError) as error:
-            meaning = error.message if isinstance(error, StoreError) else "the stream has no task"
-            self._note("events", row.sequence, row.stream, meaning)
-            self._doubtful.add(row.stream)
 
     def _fold_task(self, row: Row, event: TaskEvent) -> None:
-        if row.stream in self._doubtful:
-            return
         state = self._tasks.get(row.stream)
         if state is None:
-            if task_from_key(row.stream).scope.key != row.scope:
-                message = "expected the stream of a task of the row's scope, but it is another's"
-                raise StoreError(ErrorCode.STORE_CORRUPT, message)
+            if not is_task_stream(row.stream):
+                raise _misplaced()
+            _require_stream(row, f"{row.scope}/{row.stream.split('/', 2)[2]}")
             state = self._tasks[row.stream] = TaskState(row.stream)
         meaning = impossible(state, event, row.at)
         if meaning is not None:
-            self._note("events", row.sequence, row.stream, meaning)
+            self._about(row, meaning)
         evolve(state, event, row.at)
         for claim in state.changed:
             broken = broken_invariant(state, claim)
             if broken is not None:
-                self._note("events", row.sequence, row.stream, broken)
+                self._about(row, broken)
         state.changed.clear()
-
-    def _fold_observation(self, row: Row, event: facts.PrerequisiteObserved) -> None:
-        if row.stream in self._doubtful:
-            return
-        state = self._observations.setdefault(row.stream, Observations(row.stream))
-        observations.evolve(state, event)
+        self._repairing = isinstance(event, facts.ClaimExpired) and event.deadline == "clock_repair"
 
     def _check_repair(self, row: Row) -> None:
         for stream, state in self._tasks.items():
@@ -358,3 +351,20 @@ class Verifier:
                 "was rewritten or swapped, or it is a copy that went its own way"
             )
         self._note("seal", None, None, meaning)
+
+
+def _may_follow_a_repair(event: Event) -> bool:
+    """Say whether an event may stand behind a claim that a repair has ended."""
+    if isinstance(event, facts.ClaimExpired):
+        return event.deadline == "clock_repair"
+    return isinstance(event, facts.ClockRepaired)
+
+
+def _require_stream(row: Row, name: str) -> None:
+    if row.stream != name:
+        raise _misplaced()
+
+
+def _misplaced() -> StoreError:
+    message = "expected an event in a stream of its kind and scope, but it is in another"
+    return StoreError(ErrorCode.STORE_CORRUPT, message)

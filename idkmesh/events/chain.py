@@ -4,6 +4,8 @@ from hashlib import sha256
 from typing import Final
 
 START: Final = bytes(32)
+_COMMON: Final = 1024
+_SIZES: Final = tuple(size.to_bytes(8) for size in range(_COMMON))
 
 Columns = tuple[int, str, int, str, int, int, str, str]
 
@@ -21,6 +23,6 @@ def link(previous: bytes, columns: Columns) -> bytes:
     parts = [previous]
     for column in columns:
         data = str(column).encode()
-        parts.append(len(data).to_bytes(8))
-        parts.append(data)
+        size = len(data)
+        parts += (_SIZES[size] if size < _COMMON else size.to_bytes(8), data)
     return sha256(b"".join(parts)).digest()

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from idkmesh.errors import ErrorCode, StoreError
-from idkmesh.events.catalog import TAGS
+from idkmesh.events.catalog import EVENTS
 from idkmesh.events.legacy import UPCASTS, LegacyEvent
 from idkmesh.events.types import Event
 
@@ -20,6 +20,7 @@ class _Tag(msgspec.Struct):
 
 
 _tag_decoder: Final = msgspec.json.Decoder(_Tag)
+_TAG_OF: Final = {kind: str(kind.__struct_config__.tag) for kind in (*EVENTS, *UPCASTS)}
 
 
 def encode(event: Event) -> str:
@@ -45,6 +46,15 @@ def decode(body: str) -> Event:
     """Return the event that a body holds, in today's shape.
 
     Raises:
+        StoreError: As ``read``.
+    """
+    return read(body)[1]
+
+
+def read(body: str) -> tuple[str, Event]:
+    """Return the tag that a body carries, and its event in today's shape.
+
+    Raises:
         StoreError: The body has an unknown tag or field (``store_newer``: a later version
             wrote it), or it is not what this version would have written (``store_corrupt``).
     """
@@ -58,16 +68,9 @@ def decode(body: str) -> Event:
     if _encoder.encode(event) != body.encode("utf-8", "surrogatepass"):
         message = "expected an event as it is written here, but the text differs"
         raise StoreError(ErrorCode.STORE_CORRUPT, message)
-    upcast = UPCASTS.get(type(event))
-    return event if upcast is None else upcast(event)
-
-
-def tag_in(body: str) -> str | None:
-    """Return the tag that a body carries, or None."""
-    try:
-        return _tag_decoder.decode(body).type
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return None
+    kind = type(event)
+    upcast = UPCASTS.get(kind)
+    return _TAG_OF[kind], event if upcast is None else upcast(event)
 
 
 def _unreadable(body: str, reason: str) -> StoreError:
@@ -75,13 +78,12 @@ def _unreadable(body: str, reason: str) -> StoreError:
     if reason.startswith("Object contains unknown field"):
         message = "expected an event of this version's shape, but it has a field of a later one"
         return StoreError(ErrorCode.STORE_NEWER, message)
-    tag = tag_in(body)
-    if tag is not None and tag not in TAGS and not _is_legacy(tag):
+    try:
+        tag = _tag_decoder.decode(body).type
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        tag = None
+    if tag is not None and tag not in _TAG_OF.values():
         message = "expected an event type of this version, but it is of a later one"
         return StoreError(ErrorCode.STORE_NEWER, message)
     message = "expected an event of its type's shape, but it breaks it"
     return StoreError(ErrorCode.STORE_CORRUPT, message)
-
-
-def _is_legacy(tag: str) -> bool:
-    return any(event.__struct_config__.tag == tag for event in UPCASTS)
