@@ -69,7 +69,7 @@ def save(session: WriteSession, state: TaskState) -> None:
     if state.task_changed:
         session.rows(_PUT_TASK, task_row(state))
         state.task_changed = False
-    for claim in state.changed:
+    for claim in state.changed.values():
         session.rows(_PUT_CLAIM, claim_row(state, claim))
     state.changed.clear()
 

@@ -82,7 +82,7 @@ class TaskState:
         policy: The frozen policy, or None before it.
         epochs: Each slot's fencing number.
         claims: Every claim by its request id, in the order of admission.
-        changed: Claims that differ from their stored rows.
+        changed: Claims that differ from their stored rows, by slot and epoch.
         task_changed: Whether the task's own row does.
     """
 
@@ -94,7 +94,7 @@ class TaskState:
         self.policy: TaskClaimPolicy | None = None
         self.epochs = [0] * MAX_SLOTS
         self.claims: dict[str, Claim] = {}
-        self.changed: list[Claim] = []
+        self.changed: dict[tuple[int, int], Claim] = {}
         self.task_changed = False
 
     @property
@@ -133,8 +133,7 @@ class TaskState:
 
     def touch(self, claim: Claim) -> None:
         """Note that a claim's row must be written."""
-        if not any(each is claim for each in self.changed):
-            self.changed.append(claim)
+        self.changed[claim.slot, claim.epoch] = claim
 
 
 def evolve(state: TaskState, event: TaskEvent, at: int) -> None:
