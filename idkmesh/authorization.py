@@ -51,11 +51,11 @@ class ActorContext(Struct, frozen=True, kw_only=True):
     """
 
     principal_id: str
-    actor_type: str
+    actor_type: ActorType
     issuer: str
     roles: frozenset[str]
     scopes: frozenset[TenantScope]
-    data_clearance: str
+    data_clearance: DataClass
     identity_revision: str
     authenticated: bool = True
     revoked: bool = False
@@ -101,12 +101,12 @@ class PolicyRule(Struct, frozen=True):
         InvalidInput: A field is outside what it may hold (``invalid_input``).
     """
 
-    action: str
+    action: Action
     allowed_roles: frozenset[str]
     allowed_actor_types: frozenset[str]
-    max_data_classification: str = "restricted"
-    risk_floor: str = "low"
-    distinct_approval_at_risk: str | None = None
+    max_data_classification: DataClass = "restricted"
+    risk_floor: Risk = "low"
+    distinct_approval_at_risk: Risk | None = None
     approval_roles: frozenset[str] = frozenset()
     approval_actor_types: frozenset[str] = frozenset({"human"})
 
@@ -158,7 +158,7 @@ class AuthorizationPolicy(Struct, frozen=True):
             raise InvalidInput(message)
         force_setattr(self, "rules", rules)
 
-    def rule(self, action: str) -> PolicyRule | None:
+    def rule(self, action: Action) -> PolicyRule | None:
         """Return the rule for ``action``, or None."""
         for rule in self.rules:
             if rule.action == action:
@@ -242,7 +242,7 @@ class AuthorizationRequest(Struct, frozen=True, kw_only=True):
 
     scope: TenantScope
     resource: ScopedResourceRef
-    action: str
+    action: Action
     actor: ActorContext
     risk: Risk
     data_classification: DataClass

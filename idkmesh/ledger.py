@@ -23,6 +23,7 @@ from idkmesh.records import Admitted, TaskClaim
 from idkmesh.scalars import ExecutionStatus
 from idkmesh.transact import Transactor, approver_from, owner_of, permission_for
 
+_STATUSES: Final[tuple[ExecutionStatus, ...]] = get_args(ExecutionStatus)
 _MOST_OBSERVATIONS: Final = 1_000_000_000
 
 
@@ -273,11 +274,11 @@ class ClaimLedger(Ownership, Questions):
         task_ref(task)
         permission = permission_for("dispatch", dispatcher, "dispatcher")
         request_id = scalars.free_text(request_id, "request_id")
-        known = scalars.choice(status, "status", get_args(ExecutionStatus))
+        known = scalars.choice(status, "status", _STATUSES)
         evidence = scalars.free_text(evidence_reference, "evidence_reference")
         outcome = self.transactor.run(
             task,
-            Reconcile(request_id, epoch, known, evidence),  # type: ignore[arg-type]
+            Reconcile(request_id, epoch, known, evidence),
             (permission,),
             approver=approver_from(approver, approval_reference),
         )

@@ -13,9 +13,10 @@ from idkmesh.identity import ScopedResourceRef, task_ref
 from idkmesh.policy import ClaimBinding
 from idkmesh.questions import record
 from idkmesh.records import Admitted, TaskClaim
+from idkmesh.scalars import Action
 from idkmesh.transact import Transactor, owner_of, permission_for
 
-_OPERATIONS: Final[dict[str, tuple[type[Any], str]]] = {
+_OPERATIONS: Final[dict[str, tuple[type[Any], Action]]] = {
     "acknowledge": (Acknowledge, "claim"),
     "renew": (Renew, "claim"),
     "progress": (Progress, "claim"),

@@ -101,7 +101,8 @@ class Questions:
             owner: Only claims of this principal.
 
         Raises:
-            ClaimError: ``invalid_input``, ``invalid_clock``; all at the call, not later.
+            ClaimError: ``invalid_input``, ``invalid_clock``, at the call; while iterating, what a page
+                meets that has changed since: the clock, or the actor's expiry.
         """
         scalars.instance(scope, TenantScope, "scope")
         scalars.instance(actor, ActorContext, "actor")
@@ -189,7 +190,7 @@ def record(task: ScopedResourceRef, claim: Claim, now: int | None = None) -> Tas
         owner=OwnerIdentity(
             claim.principal_id,
             claim.issuer,
-            claim.actor_type,  # type: ignore[arg-type]
+            claim.actor_type,
         ),
         binding=_binding(claim.work_unit_digest, claim.source_revision, claim.inputs_digest),
         state="expired" if overdue else claim.state,

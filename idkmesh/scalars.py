@@ -7,7 +7,7 @@ in a negative lookahead, since ``$`` would let a trailing newline pass.
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar, get_args
 
 from msgspec import Meta
 
@@ -36,6 +36,7 @@ FreeText = Annotated[
 ]
 
 Seconds = Annotated[int, Meta(ge=0, le=MAX_INT)]
+DeadlineSeconds = Annotated[int, Meta(ge=0, le=MAX_INT + MAX_WINDOW_SECONDS)]
 Window = Annotated[int, Meta(ge=1, le=MAX_WINDOW_SECONDS)]
 Slots = Annotated[int, Meta(ge=1, le=MAX_SLOTS)]
 Attempts = Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)]
@@ -74,9 +75,14 @@ Deadline = Literal["ack_by", "lease_until", "progress_by", "hard_until"]
 EndedBy = Literal["ack_by", "lease_until", "progress_by", "hard_until", "clock_repair"]
 
 
+T = TypeVar("T")
+Word = TypeVar("Word", bound=str)
+
+
 def _text_rule(kind: object, expected: str) -> Callable[[object, str], str]:
     """Make the check of an argument out of an annotated type's pattern."""
-    pattern = re.compile(kind.__metadata__[0].pattern)  # type: ignore[attr-defined]
+    meta: Meta = get_args(kind)[1]
+    pattern = re.compile(str(meta.pattern))
 
     def check(value: object, field: str) -> str:
         text = plain(value, field)
@@ -131,8 +137,8 @@ def duration(value: object, field: str, low: float, high: float) -> float:
     Raises:
         InvalidInput: It is of another type (``bool`` included) or outside the range.
     """
-    if type(value) in {int, float} and low <= value <= high:  # type: ignore[operator]
-        return float(value)  # type: ignore[arg-type]
+    if isinstance(value, (int, float)) and type(value) is not bool and low <= value <= high:
+        return float(value)
     message = f"expected {field} to be seconds from {low} to {high}, but it is not"
     raise InvalidInput(message)
 
@@ -149,20 +155,21 @@ def flag(value: object, field: str) -> bool:
     raise InvalidInput(message)
 
 
-def choice(value: object, field: str, allowed: Collection[str]) -> str:
+def choice(value: object, field: str, allowed: Iterable[Word]) -> Word:
     """Return ``value`` where it is one of the ``allowed`` words.
 
     Raises:
         InvalidInput: It is no ``str`` or another word.
     """
     text = plain(value, field)
-    if text in allowed:
-        return text
+    for word in allowed:
+        if word == text:
+            return word
     message = f"expected {field} to be one of {', '.join(allowed)}, but it is not"
     raise InvalidInput(message)
 
 
-def choices(values: object, field: str, allowed: Collection[str]) -> frozenset[str]:
+def choices(values: object, field: str, allowed: Collection[Word]) -> frozenset[Word]:
     """Return a set, list or tuple of the ``allowed`` words as a ``frozenset``.
 
     Raises:
@@ -181,9 +188,6 @@ def members(values: object, field: str) -> Iterable[object]:
         return values
     message = f"expected {field} to be a set, but it is a {type(values).__name__}"
     raise InvalidInput(message)
-
-
-T = TypeVar("T")
 
 
 def instance(value: object, kind: type[T], field: str) -> T:

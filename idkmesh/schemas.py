@@ -16,6 +16,7 @@ from idkmesh.policy import ClaimBinding
 from idkmesh.records import CLAIM_KIND, SCHEMA_VERSION, OwnerIdentity
 from idkmesh.scalars import (
     ClaimState,
+    DeadlineSeconds,
     Digest,
     Epoch,
     FreeText,
@@ -70,10 +71,10 @@ def task_claim_schema() -> dict[str, Any]:
         state=_type(ClaimState),
         created_at=_type(Seconds),
         acknowledged_at=_type(Seconds | None),
-        ack_by=_type(Seconds),
-        lease_until=_type(Seconds),
-        progress_by=_type(Seconds),
-        hard_until=_type(Seconds),
+        ack_by=_type(DeadlineSeconds),
+        lease_until=_type(DeadlineSeconds),
+        progress_by=_type(DeadlineSeconds),
+        hard_until=_type(DeadlineSeconds),
         occupancy=_type(Occupancy),
         operation_id=_type(Digest | None),
         execution_reference=_type(FreeText | None),

@@ -33,12 +33,13 @@ from idkmesh.projections import observed, tables
 from idkmesh.projections.observations import evolve as evolve_observations
 from idkmesh.projections.task import TaskState, evolve
 from idkmesh.records import OwnerIdentity
+from idkmesh.scalars import Action
 
 
 class Permission(NamedTuple):
     """What one party to a command needs leave for."""
 
-    action: str
+    action: Action
     actor: ActorContext
 
 
@@ -252,20 +253,20 @@ class Transactor:
         return tuple(granted)
 
     def _authority(
-        self, action: str, actor: ActorContext, code: str, approver: Approver | None
+        self, action: Action, actor: ActorContext, code: str, approver: Approver | None
     ) -> Authority:
         approval = None
         if approver is not None:
             approval = Approval(
                 principal_id=approver.actor.principal_id,
                 issuer=approver.actor.issuer,
-                actor_type=approver.actor.actor_type,  # type: ignore[arg-type]
+                actor_type=approver.actor.actor_type,
                 identity_revision=approver.actor.identity_revision,
                 reference=approver.reference,
             )
         return Authority(
-            action=action,  # type: ignore[arg-type]
-            code=code,  # type: ignore[arg-type]
+            action=action,
+            code=code,  # type: ignore[arg-type]  # what is allowed has one of the two codes
             policy_id=self.policy.policy_id,
             policy_revision=self.policy.revision,
             actor=owner_of(actor),
@@ -306,11 +307,11 @@ def owner_of(actor: ActorContext) -> OwnerIdentity:
     return OwnerIdentity(
         actor.principal_id,
         actor.issuer,
-        actor.actor_type,  # type: ignore[arg-type]
+        actor.actor_type,
     )
 
 
-def permission_for(action: str, actor: object, field: str) -> Permission:
+def permission_for(action: Action, actor: object, field: str) -> Permission:
     """Pair an action with the actor of an argument.
 
     Raises:

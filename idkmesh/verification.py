@@ -261,7 +261,7 @@ class Verifier:
         kind = type(event)
         if kind in APPLIERS:
             if row.stream not in self._doubtful:
-                self._fold_task(row, event)  # type: ignore[arg-type]
+                self._fold_task(row, event)  # type: ignore[arg-type]  # appliers are of task events
         elif isinstance(event, facts.PrerequisiteObserved):
             _require_stream(row, observations_stream(row.scope))
             if row.stream not in self._doubtful:

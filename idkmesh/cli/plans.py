@@ -10,6 +10,7 @@ import idkmesh
 from idkmesh import ActorContext, InvalidInput, ScopedResourceRef, TaskClaimPolicy, TenantScope
 from idkmesh.graph import DependencyGraph
 from idkmesh.prerequisites import WorkUnitSourceBinding
+from idkmesh.scalars import ActorType
 from idkmesh.workunit_files import load_work_units
 
 Act = Literal["race", "killed", "late", "unknown"]
@@ -121,7 +122,7 @@ def approver() -> ActorContext:
     return _actor("approver", "human", "admin")
 
 
-def _actor(name: str, actor_type: str, role: str) -> ActorContext:
+def _actor(name: str, actor_type: ActorType, role: str) -> ActorContext:
     return ActorContext(
         principal_id=name,
         actor_type=actor_type,
@@ -145,5 +146,5 @@ def _policy(security: dict[str, str], act: Act) -> TaskClaimPolicy:
         progress_seconds=_EASY,
         hard_seconds=_HARD,
         risk=security["risk_class"],  # type: ignore[arg-type]  # the loader has checked both
-        data_classification=security["data_classification"],  # type: ignore[arg-type]
+        data_classification=security["data_classification"],  # type: ignore[arg-type]  # as above
     )

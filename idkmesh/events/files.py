@@ -20,6 +20,8 @@ USER_VERSION: Final = 2
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
+_JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
+_JOURNAL_BYTES: Final = 28
 _USER_VERSION_AT: Final = 60
 _APPLICATION_ID_AT: Final = 68
 _MAX_PATH_BYTES: Final = 500  # SQLite takes 512, with what it puts behind the name
@@ -51,7 +53,7 @@ def resolve(target: object) -> str:
         StoreError: It names a folder (``store_unsafe``).
         TypeError: It is neither ``str`` nor a path object.
     """
-    path = os.fspath(target)  # type: ignore[call-overload]
+    path = os.fspath(target)  # type: ignore[call-overload]  # it raises the TypeError itself
     if not isinstance(path, str):
         message = f"expected target to be a str or a path, but it is a {type(path).__name__}"
         raise TypeError(message)
@@ -145,9 +147,25 @@ def look(path: str, already_open: frozenset[Inode]) -> Inode:
         raise refused(error) from error
     finally:
         os.close(descriptor)
-    if header:
+    if header and not _is_unborn(path, header):
         _judge(header)
     return inode
+
+
+def _is_unborn(path: str, header: bytes) -> bool:
+    """Say whether a crash cut the making of the file short.
+
+    Then it holds no database yet, and the rollback journal beside it says that the file was
+    empty before: SQLite will make it so again.
+    """
+    if header.startswith(_MAGIC):
+        return False
+    try:
+        with open(path + "-journal", "rb") as journal:  # noqa: PTH123  (a path is text here)
+            start = journal.read(_JOURNAL_BYTES)
+    except OSError:
+        return False
+    return start[:8] == _JOURNAL_MAGIC and start[16:20] == bytes(4)
 
 
 def identity(path: str) -> Inode:

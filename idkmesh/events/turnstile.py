@@ -23,7 +23,7 @@ from idkmesh.events import files
 try:
     import fcntl
 except ImportError:  # no flock on this system: the busy timeout alone serves
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # a module or nothing
 
 SUFFIXES: Final = ("-queue", "-lock")
 

@@ -17,6 +17,7 @@ from idkmesh.scalars import (
     ActorType,
     Attempts,
     DataClass,
+    DeadlineSeconds,
     Digest,
     EndedBy,
     Epoch,
@@ -100,10 +101,10 @@ class ClaimGranted(_Event, frozen=True, kw_only=True, tag="claim.granted.v1"):
     slot: Slot
     epoch: Epoch
     binding: ClaimBinding
-    ack_by: Seconds
-    lease_until: Seconds
-    progress_by: Seconds
-    hard_until: Seconds
+    ack_by: DeadlineSeconds
+    lease_until: DeadlineSeconds
+    progress_by: DeadlineSeconds
+    hard_until: DeadlineSeconds
 
 
 class ClaimAcknowledged(_Event, frozen=True, kw_only=True, tag="claim.acknowledged.v1"):
@@ -120,7 +121,7 @@ class ClaimRenewed(_Event, frozen=True, kw_only=True, tag="claim.renewed.v1"):
     by: Authority
     slot: Slot
     epoch: Epoch
-    lease_until: Seconds
+    lease_until: DeadlineSeconds
 
 
 class ClaimProgressed(_Event, frozen=True, kw_only=True, tag="claim.progressed.v1"):
@@ -129,7 +130,7 @@ class ClaimProgressed(_Event, frozen=True, kw_only=True, tag="claim.progressed.v
     by: Authority
     slot: Slot
     epoch: Epoch
-    progress_by: Seconds
+    progress_by: DeadlineSeconds
 
 
 class ClaimReleased(_Event, frozen=True, kw_only=True, tag="claim.released.v1"):
@@ -150,7 +151,7 @@ class ClaimExpired(_Event, frozen=True, kw_only=True, tag="claim.expired.v1"):
     slot: Slot
     epoch: Epoch
     deadline: EndedBy
-    due_at: Seconds
+    due_at: DeadlineSeconds
 
 
 class ExecutionReserved(_Event, frozen=True, kw_only=True, tag="execution.reserved.v1"):

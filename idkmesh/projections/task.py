@@ -16,7 +16,7 @@ from idkmesh.events.types import TaskEvent
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections.deadlines import Due, Granted, first_due, granted, window_end
 from idkmesh.records import OwnerIdentity
-from idkmesh.scalars import MAX_SLOTS, ClaimState, Occupancy
+from idkmesh.scalars import MAX_SLOTS, ActorType, ClaimState, Occupancy
 
 RESERVED_RECONCILIATIONS: Final = 8
 
@@ -30,7 +30,7 @@ class Claim(Struct):
     request_digest: str
     principal_id: str
     issuer: str
-    actor_type: str
+    actor_type: ActorType
     work_unit_digest: str
     source_revision: str
     inputs_digest: str
