@@ -28,7 +28,7 @@ _RISK_RANK: Final[dict[str, int]] = {risk: rank for rank, risk in enumerate(RISK
 _DATA_RANK: Final[dict[str, int]] = {name: rank for rank, name in enumerate(DATA_CLASSES)}
 
 
-class ActorContext(Struct, frozen=True, kw_only=True):
+class ActorContext(Struct, frozen=True):
     """An identity that a trusted coordinator has established.
 
     Args:
@@ -325,11 +325,6 @@ def authorize(  # noqa: PLR0911  (one return a check, in the order of the contra
         return AuthorizationDecision("requires_approval", code)
     failed = _approval(request, request.approver, rule, data_rank)
     return _ALLOW_APPROVED if failed is None else _deny(failed)
-
-
-def clearance_reaches(actor: ActorContext, data_classification: str) -> bool:
-    """Say whether the actor's clearance covers a data class."""
-    return _DATA_RANK[data_classification] <= _DATA_RANK[actor.data_clearance]
 
 
 def require(request: AuthorizationRequest, policy: AuthorizationPolicy) -> AuthorizationDecision:

@@ -64,7 +64,7 @@ class ClaimLedger(Ownership, Questions):
         self.transactor = Transactor(
             store,
             authorization_policy,
-            clock or clocks.SystemClock(),
+            clocks.SystemClock() if clock is None else clock,
             clock_resolution_seconds=clock_resolution_seconds,
             max_observations=max_observations,
         )

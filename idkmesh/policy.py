@@ -36,7 +36,7 @@ EVENTS_PER_ATTEMPT: Final = 64
 ENDINGS_PER_ATTEMPT: Final = 16
 
 
-class TaskClaimPolicy(Struct, frozen=True, kw_only=True):
+class TaskClaimPolicy(Struct, frozen=True):
     """The limits of one task, frozen once (claims contract, Policy).
 
     Args:

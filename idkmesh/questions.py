@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import get_args
 
 from idkmesh import scalars
-from idkmesh.authorization import ActorContext, clearance_reaches
+from idkmesh.authorization import ActorContext
 from idkmesh.errors import ClaimError, ErrorCode
 from idkmesh.identity import ScopedResourceRef, TenantScope, task_from_key, task_ref
 from idkmesh.policy import ClaimBinding, TaskClaimPolicy
@@ -87,9 +87,10 @@ class Questions:
         """Iterate over the claims of a scope; read like ``peek``.
 
         What a coordinator asks after a crash: which claims are overdue, which executions
-        are unknown, what does this owner hold. Tasks whose data class is above the actor's
-        clearance are left out. The claims come by task, slot and epoch, read in pages, so
-        that a long survey holds no old snapshot open: each page is one consistent point.
+        are unknown, what does this owner hold. Tasks that the actor may not read are left
+        out: those above the actor's clearance, or beyond the policy's rule for reading. The
+        claims come by task, slot and epoch, read in pages, so that a long survey holds no
+        old snapshot open: each page is one consistent point.
 
         Args:
             scope: Whose claims.
@@ -101,15 +102,15 @@ class Questions:
             owner: Only claims of this principal.
 
         Raises:
-            ClaimError: ``invalid_input``, ``invalid_clock``, at the call; while iterating, what a page
-                meets that has changed since: the clock, or the actor's expiry.
+            ClaimError: ``invalid_input``, ``invalid_clock``, at the call; while iterating,
+                what has changed since: the clock, or the actor's expiry.
         """
         scalars.instance(scope, TenantScope, "scope")
         scalars.instance(actor, ActorContext, "actor")
-        wanted = _filter(actor, state=state, occupancy=occupancy, overdue=overdue, owner=owner)
+        wanted = _filter(state=state, occupancy=occupancy, overdue=overdue, owner=owner)
         with self.transactor.store.read() as session:
             now = self.transactor.view(session).now
-            self.transactor.may_read_scope(scope, actor, now)
+            self.transactor.require_read(scope, actor, now)
         live = state == "active" or overdue is True or occupancy in {"unknown", "running"}
 
         def pages() -> Iterator[TaskClaim]:
@@ -117,10 +118,14 @@ class Questions:
             while True:
                 with self.transactor.store.read() as session:
                     now = self.transactor.view(session).now
-                    self.transactor.may_read_scope(scope, actor, now)
+                    self.transactor.require_read(scope, actor, now)
                     found = tables.page(session, scope, place, live=live)
+                classes = {(each.risk, each.data_classification) for each in found}
+                readable = {
+                    each for each in classes if self.transactor.may_read(scope, actor, now, *each)
+                }
                 for each in found:
-                    if wanted(each, now):
+                    if (each.risk, each.data_classification) in readable and wanted(each, now):
                         yield record(task_from_key(each.stream), each.claim, now)
                 if not found:
                     return
@@ -137,7 +142,6 @@ class Questions:
 
 
 def _filter(
-    actor: ActorContext,
     *,
     state: str | None,
     occupancy: str | None,
@@ -158,8 +162,7 @@ def _filter(
         claim = found.claim
         due = claim.due(now) is not None
         return (
-            clearance_reaches(actor, found.data_classification)
-            and (state is None or state == ("expired" if due else claim.state))
+            (state is None or state == ("expired" if due else claim.state))
             and (occupancy is None or occupancy == claim.occupancy)
             and (overdue is None or overdue == due)
             and (owner is None or owner == claim.principal_id)

@@ -133,7 +133,7 @@ def _repair(
     session: ReadSession, states: list[TaskState], clock: Callable[[], int] | None
 ) -> Repair:
     old_watermark = session.head().at
-    now = clocks.now(clock or clocks.SystemClock(), 0)
+    now = clocks.now(clocks.SystemClock() if clock is None else clock, 0)
     if now >= old_watermark:
         message = "expected a clock below the watermark, but it is not, so nothing needs repair"
         raise ClaimError(ErrorCode.INVALID_INPUT, message)

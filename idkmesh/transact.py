@@ -16,6 +16,7 @@ from idkmesh.authorization import (
     ActorContext,
     AuthorizationPolicy,
     AuthorizationRequest,
+    authorize,
     require,
     require_identity,
 )
@@ -33,7 +34,7 @@ from idkmesh.projections import observed, tables
 from idkmesh.projections.observations import evolve as evolve_observations
 from idkmesh.projections.task import TaskState, evolve
 from idkmesh.records import OwnerIdentity
-from idkmesh.scalars import Action
+from idkmesh.scalars import Action, DataClass, Risk
 
 
 class Permission(NamedTuple):
@@ -204,22 +205,19 @@ class Transactor:
         self._authorized(task, state.policy, permissions, None, reading.now)
         return state
 
-    def may_read_scope(self, scope: TenantScope, actor: ActorContext, now: int) -> None:
+    def require_read(self, scope: TenantScope, actor: ActorContext, now: int) -> None:
         """Do nothing where the actor may read in the scope at all.
 
         Raises:
             ClaimError: An identity's or the authority's code.
         """
-        request = AuthorizationRequest(
-            scope=scope,
-            resource=ScopedResourceRef(scope, "project", scope.project_id),
-            action="read",
-            actor=actor,
-            risk="low",
-            data_classification="public",
-            now=now,
-        )
-        require(request, self.policy)
+        require(_reading(scope, actor, now, "low", "public"), self.policy)
+
+    def may_read(
+        self, scope: TenantScope, actor: ActorContext, now: int, risk: Risk, data: DataClass
+    ) -> bool:
+        """Say whether the actor may read tasks of a risk and data class in the scope."""
+        return authorize(_reading(scope, actor, now, risk, data), self.policy).allowed
 
     def _authorized(
         self,
@@ -300,6 +298,20 @@ class Transactor:
         version = session.stream_version(stream) + 1
         session.append(scope.key, stream, version, now, ClockObserved())
         session.commit()
+
+
+def _reading(
+    scope: TenantScope, actor: ActorContext, now: int, risk: Risk, data: DataClass
+) -> AuthorizationRequest:
+    return AuthorizationRequest(
+        scope=scope,
+        resource=ScopedResourceRef(scope, "project", scope.project_id),
+        action="read",
+        actor=actor,
+        risk=risk,
+        data_classification=data,
+        now=now,
+    )
 
 
 def owner_of(actor: ActorContext) -> OwnerIdentity:

@@ -16,6 +16,7 @@ from idkmesh.identity import TASK, TenantScope, task_from_key
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import observed
 from idkmesh.projections.task import Claim, TaskState, evolve
+from idkmesh.scalars import DataClass, Risk
 
 _SQL: Final = statements(__file__, "tables.sql")
 _TASK: Final = _SQL["task"]
@@ -36,7 +37,8 @@ class Surveyed(NamedTuple):
 
     stream: str
     claim: Claim
-    data_classification: str
+    risk: Risk
+    data_classification: DataClass
 
 
 def load(session: ReadSession, stream: str) -> TaskState:
@@ -147,7 +149,7 @@ def page(
     sql = _SQL["survey_live" if live else "survey"]
     end = f"{scope.key}/{TASK}0"  # the character behind "/"
     found = session.rows(sql, (*after, end, _PAGE))
-    return [Surveyed(row[0], Claim(*row[1:-1]), row[-1]) for row in found]
+    return [Surveyed(row[0], Claim(*row[1:-2]), row[-2], row[-1]) for row in found]
 
 
 def first_place(scope: TenantScope) -> tuple[str, int, int]:

@@ -40,7 +40,7 @@ SELECT claims.stream, slot, epoch, request_id, request_digest, principal_id, iss
     actor_type, work_unit_digest, source_revision, inputs_digest, state, created_at,
     acknowledged_at, ack_by, lease_until, progress_by, hard_until, occupancy, operation_id,
     execution_reference, submission_digest, reconciled_from_reserve,
-    tasks.data_classification
+    tasks.policy ->> '$.risk', tasks.data_classification
 FROM claims JOIN tasks ON tasks.stream = claims.stream
 WHERE (claims.stream, slot, epoch) > (?, ?, ?) AND claims.stream < ?
 ORDER BY claims.stream, slot, epoch LIMIT ?;
@@ -51,7 +51,7 @@ SELECT claims.stream, slot, epoch, request_id, request_digest, principal_id, iss
     actor_type, work_unit_digest, source_revision, inputs_digest, state, created_at,
     acknowledged_at, ack_by, lease_until, progress_by, hard_until, occupancy, operation_id,
     execution_reference, submission_digest, reconciled_from_reserve,
-    tasks.data_classification
+    tasks.policy ->> '$.risk', tasks.data_classification
 FROM claims INDEXED BY claims_live JOIN tasks ON tasks.stream = claims.stream
 WHERE (claims.stream, slot, epoch) > (?, ?, ?) AND claims.stream < ?
     AND (state = 'active' OR occupancy IN ('unknown', 'running'))
