@@ -6,12 +6,15 @@ top of that, and the invariants that must hold behind every event.
 
 from typing import Final
 
+from idkmesh.authorization import AUTHORIZED
 from idkmesh.commands.claim import request_digest
 from idkmesh.commands.reserve import operation_id
 from idkmesh.events import types as facts
-from idkmesh.events.types import Event, TaskEvent
-from idkmesh.identity import task_from_key
+from idkmesh.events.types import Authority, Event, TaskEvent
+from idkmesh.identity import TenantScope, task_from_key
+from idkmesh.prerequisites import EVIDENCE_FIELDS, INTEGRATED
 from idkmesh.projections.task import Claim, TaskState
+from idkmesh.records import OwnerIdentity
 
 _ACTIONS: Final[dict[type[Event], str]] = {
     facts.TaskConfigured: "dispatch",
@@ -26,33 +29,106 @@ _ACTIONS: Final[dict[type[Event], str]] = {
 }
 
 
-def impossible(  # noqa: PLR0911  (one return a reason)
-    state: TaskState, event: TaskEvent, at: int
-) -> str | None:
-    """Return why no command could have emitted an event beyond what the fold refuses.
+def is_scope(name: str) -> bool:
+    """Say whether a scope's name is one of a tenant and a project."""
+    try:
+        tenant_id, project_id = name.split("/")
+        return TenantScope(tenant_id, project_id).key == name
+    except ValueError:
+        return False
+
+
+def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
+    """Return why no command could have emitted an event, beyond what the fold refuses.
 
     Args:
         state: The task before the event.
         event: The event.
         at: The row's time, in epoch seconds.
+
+    Raises:
+        StoreError: The event speaks of a claim that was never granted.
     """
     if isinstance(event, facts.ClaimExpired):
-        return None
-    if event.by.action != _ACTIONS[type(event)]:
-        return "the decision that allowed it was about another action"
+        return []
+    found = _unfounded(event.by, _ACTIONS[type(event)])
     for claim in state.claims.values():
         if claim.due(at) is not None:
-            return "a claim of the task was past a deadline, and that was not recorded first"
+            found.append("a claim of the task was past a deadline, and that was not recorded first")
+            break
     if isinstance(event, facts.ClaimGranted):
         task = task_from_key(state.stream)
         made = request_digest(task, event.by.actor, event.binding, state.terms)
         if made != event.request_digest:
-            return "request_digest is not the digest of the request"
+            found.append("request_digest is not the digest of the request")
     elif isinstance(event, facts.ExecutionReserved):
-        if event.owner_by.action != "execute":
-            return "the decision that allowed it was about another action"
-        if operation_id(state.stream, state.at(event.slot, event.epoch)) != event.operation_id:
-            return "operation_id is not the identity of the execution"
+        found += _unfounded(event.owner_by, "execute")
+        found += _apart(event.by, event.owner_by)
+        made = operation_id(state.stream, state.at(event.slot, event.epoch))
+        if made != event.operation_id:
+            found.append("operation_id is not the identity of the execution")
+    return found
+
+
+def _unfounded(by: Authority, action: str) -> list[str]:
+    """Return why no policy could have come to a decision about an action."""
+    found = []
+    if by.action != action:
+        found.append("the decision that allowed it was about another action")
+    if (by.approval is None) != (by.code == AUTHORIZED):
+        found.append("the decision that allowed it and the approval that it names do not agree")
+    if _approved_by(by, by.actor):
+        found.append("the approver is one of the parties that act")
+    return found
+
+
+def _apart(first: Authority, second: Authority) -> list[str]:
+    """Return why two decisions cannot be one command's: one policy, one approver of both."""
+    found = []
+    policies = {(by.policy_id, by.policy_revision) for by in (first, second)}
+    approvals = {by.approval for by in (first, second) if by.approval is not None}
+    if len(policies) > 1 or len(approvals) > 1:
+        found.append("the two decisions that allowed it were not made together")
+    if _approved_by(first, second.actor) or _approved_by(second, first.actor):
+        found.append("the approver is one of the parties that act")
+    return found
+
+
+def _approved_by(by: Authority, party: OwnerIdentity) -> bool:
+    return by.approval is not None and by.approval.principal_id == party.principal_id
+
+
+def untimely(event: Event, at: int, watermark: int) -> str | None:
+    """Return why no command could have emitted an event at a time, or None.
+
+    Args:
+        event: The event.
+        at: The row's time, in epoch seconds.
+        watermark: The time of the row before.
+    """
+    kind = type(event)
+    if kind is facts.ClockObserved and at == watermark:
+        return "the clock was observed although time had not moved"
+    if kind is facts.ClaimExpired and _by_a_repair(event) and at != watermark:
+        return "a clock repair ended a claim at another time than the watermark"
+    return None
+
+
+def may_follow_a_repair(event: Event) -> bool:
+    """Say whether an event may stand behind a claim that a repair has ended."""
+    return isinstance(event, facts.ClockRepaired) or _by_a_repair(event)
+
+
+def _by_a_repair(event: Event) -> bool:
+    return isinstance(event, facts.ClaimExpired) and event.deadline == "clock_repair"
+
+
+def unproven(event: facts.PrerequisiteObserved) -> str | None:
+    """Return which evidence an observation lacks that no adapter may leave out, or None."""
+    if event.state == INTEGRATED:
+        for field in EVIDENCE_FIELDS:
+            if getattr(event, field) is None:
+                return f"an integrated observation has no {field}"
     return None
 
 

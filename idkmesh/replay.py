@@ -259,7 +259,7 @@ def rebuild(
 ) -> None:
     """Refold a ledger's tables from its log into the same file, in one transaction.
 
-    The tables may be damaged or gone.
+    The tables may be damaged or gone. A file of an earlier version is upgraded with it.
 
     Args:
         target: The ledger's file.
@@ -279,14 +279,19 @@ def rebuild(
             session.commit()
     finally:
         store.close()
+    SqliteStore.open(
+        target, busy_timeout_seconds=busy_timeout_seconds, refold=tables.rebuild
+    ).close()
 
 
 def refold(session: WriteSession, progress: Callable[[int, int], None] | None) -> None:
     """Refold the tables inside a writer's session, and say how far it has come."""
-    if progress is None:
-        tables.rebuild(session)
-    else:
-        tables.rebuild(cast("WriteSession", _Counting(session, progress)))
+    counting = session if progress is None else cast("WriteSession", _Counting(session, progress))
+    try:
+        tables.rebuild(counting)
+    except InvalidInput as error:  # a policy or a name that no command would have taken
+        message = f"expected a log that folds, but it does not: {error.message}"
+        raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
 
 
 def logged(row: Row) -> Logged:
@@ -339,9 +344,10 @@ def _evolve(state: TaskState, row: Row) -> None:
     """Fold one row of a task's stream, and say of a row that does not fold which it is."""
     try:
         evolve(state, tables.task_event(row.body), row.at)
-    except StoreError as error:
+    except (InvalidInput, StoreError) as error:
+        code = error.code if isinstance(error, StoreError) else ErrorCode.STORE_CORRUPT
         message = f"event {row.sequence} does not fold: {error.message}"
-        raise StoreError(error.code, message) from error
+        raise StoreError(code, message) from error
 
 
 def _task_of(stream: str) -> ScopedResourceRef:

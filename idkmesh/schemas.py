@@ -1,4 +1,4 @@
-"""The published JSON Schemas: of the claim record, and of every event.
+"""The published JSON Schemas: of the records, of an observation, and of every event.
 
 They are made out of the annotated types that the codec itself decodes with, so what a
 schema says and what the ledger takes cannot drift apart. ``tools/schemas.py`` writes them
@@ -10,10 +10,16 @@ from typing import Any, Final
 
 import msgspec
 
-from idkmesh.events.types import Event
-from idkmesh.identity import TASK
+from idkmesh.events.types import PrerequisiteObserved
+from idkmesh.identity import TASK, TenantScope
 from idkmesh.policy import ClaimBinding
-from idkmesh.records import CLAIM_KIND, SCHEMA_VERSION, OwnerIdentity
+from idkmesh.prerequisites import (
+    EVIDENCE_FIELDS,
+    INTEGRATED,
+    PrerequisiteObservation,
+    WorkUnitSourceBinding,
+)
+from idkmesh.records import ADMISSION_KIND, CLAIM_KIND, SCHEMA_VERSION, OwnerIdentity, Phase
 from idkmesh.scalars import (
     ClaimState,
     DeadlineSeconds,
@@ -28,30 +34,93 @@ from idkmesh.scalars import (
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
-_SOURCE: Final = re.compile(r" \(claims contract[^)]*\)")
+_SOURCE: Final = re.compile(r" \((?:claims|admission) contract[^)]*\)")
 
 
-def event_schema(event: type[Event]) -> dict[str, Any]:
+def event_schema(event: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of one event's body.
 
     Args:
-        event: The event's class.
+        event: The event's class, of today or of an earlier version.
     """
     tag = str(event.__struct_config__.tag)
-    _, parts = msgspec.json.schema_components((event,), ref_template="#/$defs/{name}")
-    shapes = {name: _plain(shape) for name, shape in parts.items()}
-    own = shapes.pop(event.__name__)
+    own, shapes = _shapes(event)
     own["title"] = tag
     own["properties"]["type"] = {"const": tag}
+    if event is PrerequisiteObserved:
+        own |= _evidence_rule()
     schema = {"$schema": DIALECT, "$id": f"urn:idkmesh:schema:event:{tag}", **own}
     if shapes:
-        schema["$defs"] = {name: shapes[name] for name in sorted(shapes)}
+        schema["$defs"] = shapes
     return schema
 
 
 def task_claim_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of ``TaskClaim.to_dict()``."""
+    return _record(
+        f"task-claim-v{SCHEMA_VERSION}",
+        CLAIM_KIND,
+        "One admitted attempt at a task. Times are epoch seconds. A record is never a capability.",
+        _claim(),
+    )
+
+
+def executor_admission_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of ``AdmissionRecord.to_dict()``."""
     shape = _object(
+        kind={"const": ADMISSION_KIND},
+        schema_version={"const": SCHEMA_VERSION},
+        phase=_type(Phase),
+        scope=_struct(TenantScope),
+        graph_digest=_type(Digest),
+        observation_digest=_type(Digest),
+        work_unit_id=_type(FreeText),
+        binding=_struct(WorkUnitSourceBinding),
+        inputs_digest=_type(Digest),
+        created=_type(bool),
+        claim=_claim(),
+        authority=_object(
+            dispatch={"const": False},
+            executes_worker={"const": False},
+            accepts_candidate={"const": False},
+            merge={"const": False},
+        ),
+    )
+    return _record(
+        f"executor-admission-v{SCHEMA_VERSION}",
+        ADMISSION_KIND,
+        "What one phase of the gate did, bound to the inputs that it saw. "
+        "A record is never a capability.",
+        shape,
+    )
+
+
+def prerequisite_observation_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of ``PrerequisiteObservation.to_dict()``."""
+    shape, parts = _shapes(PrerequisiteObservation)
+    shape["required"] = list(shape["properties"])  # absent evidence is null, never left out
+    return _record(
+        f"prerequisite-observation-v{SCHEMA_VERSION}",
+        shape.pop("title"),
+        shape.pop("description"),
+        {**shape, **_evidence_rule(), "$defs": parts},
+    )
+
+
+def _record(name: str, title: str, description: str, shape: dict[str, Any]) -> dict[str, Any]:
+    """Put what a published record's schema begins with in front of its shape."""
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:idkmesh:schema:{name}",
+        "title": title,
+        "description": description,
+        **shape,
+    }
+
+
+def _claim() -> dict[str, Any]:
+    """Describe a claim record, alone or within another."""
+    return _object(
         kind={"const": CLAIM_KIND},
         schema_version={"const": SCHEMA_VERSION},
         task=_object(
@@ -85,13 +154,13 @@ def task_claim_schema() -> dict[str, Any]:
             merge={"const": False},
         ),
     )
+
+
+def _evidence_rule() -> dict[str, Any]:
+    """Demand of an integrated observation what shows that it is (admission contract)."""
     return {
-        "$schema": DIALECT,
-        "$id": f"urn:idkmesh:schema:task-claim-v{SCHEMA_VERSION}",
-        "title": CLAIM_KIND,
-        "description": "One admitted attempt at a task. Times are epoch seconds. "
-        "A record is never a capability.",
-        **shape,
+        "if": {"properties": {"state": {"const": INTEGRATED}}},
+        "then": {"properties": {field: {"not": {"type": "null"}} for field in EVIDENCE_FIELDS}},
     }
 
 
@@ -110,8 +179,14 @@ def _type(kind: object) -> dict[str, Any]:
 
 
 def _struct(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    _, parts = msgspec.json.schema_components((kind,))
-    return _plain(parts[kind.__name__])
+    return _shapes(kind)[0]
+
+
+def _shapes(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the shape of a class, and by name those of the classes that it is made of."""
+    _, parts = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
+    shapes = {name: _plain(parts[name]) for name in sorted(parts)}
+    return shapes.pop(kind.__name__), shapes
 
 
 def _plain(shape: dict[str, Any]) -> dict[str, Any]:
@@ -120,11 +195,13 @@ def _plain(shape: dict[str, Any]) -> dict[str, Any]:
     Of the docstring its first line is kept, without where the rule is from.
     """
     summary = _SOURCE.sub("", shape["description"].splitlines()[0]).replace("``", "`")
-    properties = {name: _null_last(kind) for name, kind in shape["properties"].items()}
+    properties = {name: _tidy(kind) for name, kind in shape["properties"].items()}
     return {**shape, "description": summary, "properties": properties}
 
 
-def _null_last(kind: dict[str, Any]) -> dict[str, Any]:
-    if "anyOf" not in kind:
-        return kind
-    return {**kind, "anyOf": sorted(kind["anyOf"], key=lambda each: each == {"type": "null"})}
+def _tidy(kind: dict[str, Any]) -> dict[str, Any]:
+    """Put null last, and leave out what the constructor does without a value."""
+    kind = {key: value for key, value in kind.items() if key != "default"}
+    if "anyOf" in kind:
+        kind["anyOf"] = sorted(kind["anyOf"], key=lambda each: each == {"type": "null"})
+    return kind

@@ -1,8 +1,8 @@
 """A ledger in motion: out to JSON Lines and back, into a backup, into a new file.
 
 Whatever comes in is judged line by line before it is believed, and a file that is being
-made is removed again unless it is whole. Progress is told in passes: each begins where the
-events done fall or the events there are change, and 0 of 0 begins one of unknown length.
+made is removed again unless it is whole. Progress is told in passes, each of which begins
+with nothing done; 0 of 0 is one of unknown length.
 """
 
 import os
@@ -154,15 +154,16 @@ def backup(
         InvalidInput: ``target`` exists (``invalid_input``).
         StoreError: The source cannot be read or the target not made.
     """
-    with _made(target):
+    with _made(target) as path:
         store = SqliteStore.open(source, read_only=True, log_only=True)
         try:
             with store.read() as session:
-                _begin_pass(progress)
-                session.copy_into(os.fspath(target))
+                if progress is not None:
+                    progress(0, 0)
+                session.copy_into(path)
         finally:
             store.close()
-        return _verified(target, progress)
+        return verify(path, progress=progress, allow_network=True)  # a copy may lie anywhere
 
 
 def line_of(row: Row) -> Line:
@@ -234,8 +235,8 @@ def _fill(
     progress: Callable[[int, int], None] | None,
 ) -> Verification:
     """Make a ledger of rows in one transaction: adopt each, verify the log, fold the tables."""
-    with _made(target):
-        store = SqliteStore.open(target)
+    with _made(target) as path:
+        store = SqliteStore.open(path)
         try:
             with store.write() as session:
                 for count, row in enumerate(rows, 1):
@@ -251,7 +252,7 @@ def _fill(
                 session.commit()
         finally:
             store.close()
-        return _verified(target, progress)
+        return verify(path, progress=progress)
 
 
 def _adopt(session: WriteSession, row: Row, name: str) -> None:
@@ -273,30 +274,47 @@ def _counted(
         yield row
 
 
-def _begin_pass(progress: Callable[[int, int], None] | None) -> None:
-    if progress is not None:
-        progress(0, 0)
-
-
-def _verified(target: Target, progress: Callable[[int, int], None] | None) -> Verification:
-    _begin_pass(progress)  # the engine's own check, which does not say how far it has come
-    return verify(target, progress=progress)
-
-
 @contextmanager
-def _made(target: Target) -> Iterator[None]:
-    """Make sure that a new file is left whole or not at all."""
+def _made(target: Target) -> Iterator[str]:
+    """Give the path of a new file, which is left whole or not at all.
+
+    The name is taken first, so that what is removed is never another's file.
+    """
     path = files.resolve(target)
-    if path == files.MEMORY or os.path.lexists(path):
-        message = "expected target to be a file that does not exist yet, but it does"
-        raise InvalidInput(message)
+    if path == files.MEMORY:
+        raise _taken()
+    _take(path)
     try:
-        yield
+        yield path
     except BaseException:
         for suffix in _BESIDE:
             with suppress(OSError):
                 os.unlink(path + suffix)  # noqa: PTH108
         raise
+
+
+def _take(path: str) -> None:
+    """Make an empty file, and its folder, where there is none of that name."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+    except OSError as error:
+        raise files.refused(error) from error
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except FileExistsError as error:
+        raise _taken() from error
+    except OSError as error:
+        raise files.refused(error) from error
+    try:
+        os.fchmod(descriptor, 0o600)  # under any umask
+    finally:
+        os.close(descriptor)
+
+
+def _taken() -> InvalidInput:
+    message = "expected target to be a file that does not exist yet, but it does"
+    return InvalidInput(message)
 
 
 def _whole(text: str) -> int:

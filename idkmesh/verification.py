@@ -7,20 +7,29 @@ what the file says, so that one fault is one report and not a thousand.
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
-from idkmesh.errors import ErrorCode, StoreError
+from idkmesh.comparison import Folded
+from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 from idkmesh.events import chain, codec
 from idkmesh.events import types as facts
-from idkmesh.events.catalog import clock_stream, is_task_stream, observations_stream
+from idkmesh.events.catalog import clock_stream, observations_stream
 from idkmesh.events.port import ReadSession, Row
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.events.types import Event, TaskEvent
-from idkmesh.legality import broken_invariant, impossible
+from idkmesh.identity import TASK, task_from_key
+from idkmesh.legality import (
+    broken_invariant,
+    impossible,
+    is_scope,
+    may_follow_a_repair,
+    unproven,
+    untimely,
+)
 from idkmesh.naming import shown
-from idkmesh.projections import observations, observed, tables, watermark
+from idkmesh.projections import observations, tables, watermark
 from idkmesh.projections.observations import Observations
 from idkmesh.projections.task import APPLIERS, TaskState, evolve
 from idkmesh.seal import Seal
@@ -28,6 +37,7 @@ from idkmesh.seal import Seal
 _MOST_UNREADABLE: Final = 1000
 _PAGE: Final = 512
 _BEFORE: Final = (0, chain.START)
+_TYPES: Final = (int, str, int, str, int, int, str, str, bytes)  # of a row's columns
 
 
 class Problem(Struct, frozen=True):
@@ -139,8 +149,10 @@ class Verifier:
         for meaning in self._session.problems():
             self._note("schema", None, None, meaning)
         self.read_log()
+        folded = Folded(self._tasks, self._observations, self._doubtful)
         for table in tables.TABLES:
-            self._compare(table)
+            for name, meaning in folded.differences(self._session, table):
+                self._note(table, None, name, meaning)
         self._compare_seal()
         return Verification(
             events=self._events,
@@ -158,11 +170,9 @@ class Verifier:
         self._progress(0, total)
         for row in self._rows():
             self._events += 1
-            try:
-                self._row(row)
-            except (AttributeError, TypeError, ValueError):
-                self._note("events", None, None, "a row holds values of the wrong types")
-                self._doubt_everything()
+            self._row(row)
+            if self._earlier is not None and self._sequence == self._earlier.events:
+                self._sealed = self._seal()
             if not self._events & 0x3FF:
                 self._progress(self._events, total)
         if self._repairing:
@@ -216,38 +226,92 @@ class Verifier:
 
     def _row(self, row: Row) -> None:
         """Judge one row by those before it, and fold its event."""
-        sequence, scope, number, stream, version, at, kind, body, link = row
+        sequence, scope, number, stream, version, _, kind, body, link = row
         last_number, last_link = self._heads.get(scope, _BEFORE)
-        if sequence != self._sequence + 1:
-            self._gap(row, "sequence", "file", self._sequence + 1, sequence)
-        if number != last_number + 1:
-            self._gap(row, "number", "scope", last_number + 1, number)
-        if version != self._versions.get(stream, 0) + 1:
-            self._gap(row, "version", "stream", self._versions.get(stream, 0) + 1, version)
-        if chain.link(last_link, row[:8]) != link:
-            self._about(row, "the chain value does not follow from the rows before it and this one")
+        try:
+            linked = chain.link(last_link, row[:8])
+        except (ArithmeticError, AttributeError, TypeError):
+            linked = None  # a value is not of its column's type
+        if (
+            linked is None
+            or linked != link
+            or sequence != self._sequence + 1
+            or number != last_number + 1
+            or version != self._versions.get(stream, 0) + 1
+        ):
+            if tuple(map(type, row)) != _TYPES:
+                self._mistyped(row, linked)
+                return
+            self._misfit(row, last_number, linked)
+        if last_number == 0 and not is_scope(scope):
+            self._about(row, "scope is no tenant's project")
         self._sequence = sequence
         self._heads[scope] = (number, link)
         self._versions[stream] = version
         try:
             tag, event = codec.read(body)
-            if tag != kind:
-                self._about(row, "type is not the one in the body")
-            if self._repairing and not _may_follow_a_repair(event):
-                self._about(row, "a clock repair was begun and not ended")
-            self._repairing = False
-            self._watermark = watermark.evolve(self._watermark, event, at)
-            self._fold(row, event)
         except StoreError as error:
             self._about(row, error.message)
             self._doubtful.add(stream)
-            self._watermark = max(self._watermark, at)
-        if self._earlier is not None and sequence == self._earlier.events:
-            self._sealed = self._seal()
+            self._tell_time(row, facts.ClockObserved())
+            return
+        if tag != kind:
+            self._about(row, "type is not the one in the body")
+        if self._repairing and not may_follow_a_repair(event):
+            self._about(row, "a clock repair was begun and not ended")
+        self._repairing = False
+        meaning = untimely(event, row.at, self._watermark)
+        if meaning is not None:
+            self._about(row, meaning)
+        self._tell_time(row, event)
+        try:
+            self._fold(row, event)
+        except (InvalidInput, StoreError) as error:
+            self._about(row, error.message)
+            self._doubtful.add(stream)
 
-    def _gap(self, row: Row, column: str, whose: str, expected: int, found: int) -> None:
-        self._about(row, f"{column} is not the {whose}'s next: expected {expected}, not {found}")
-        self._doubtful.add(row.stream)
+    def _mistyped(self, row: Row, linked: bytes | None) -> None:
+        """Note a row with a value that is not of its column's type, and go on behind it."""
+        known = type(row.stream) is str
+        meaning = "the row holds a value that is not of its column's type"
+        self._note("events", row.sequence, row.stream if known else None, meaning)
+        self._sequence = row.sequence
+        if type(row.scope) is str:
+            last_number, _ = self._heads.get(row.scope, _BEFORE)
+            number = row.number if type(row.number) is int else last_number + 1
+            link = row.chain if type(row.chain) is bytes else linked or chain.START
+            self._heads[row.scope] = (number, link)
+        if known:
+            last = self._versions.get(row.stream, 0)
+            self._versions[row.stream] = row.version if type(row.version) is int else last + 1
+            self._doubtful.add(row.stream)
+        else:
+            self._doubt_everything()
+
+    def _misfit(self, row: Row, last_number: int, linked: bytes | None) -> None:
+        """Note in what a row does not go on from those before it."""
+        last_version = self._versions.get(row.stream, 0)
+        for column, whose, expected, value in (
+            ("sequence", "file", self._sequence + 1, row.sequence),
+            ("number", "scope", last_number + 1, row.number),
+            ("version", "stream", last_version + 1, row.version),
+        ):
+            if value != expected:
+                self._about(
+                    row, f"{column} is not the {whose}'s next: expected {expected}, not {value}"
+                )
+        if row.version != last_version + 1:
+            self._doubtful.add(row.stream)
+        if linked != row.chain:
+            self._about(row, "the chain value does not follow from the rows before it and this one")
+
+    def _tell_time(self, row: Row, event: Event) -> None:
+        """Let time go on to the row's, and note where it may not."""
+        try:
+            watermark.evolve(self._watermark, event, row.at)
+        except StoreError as error:
+            self._about(row, error.message)
+        self._watermark = row.at
 
     def _about(self, row: Row, meaning: str) -> None:
         self._note("events", row.sequence, row.stream, meaning)
@@ -264,6 +328,9 @@ class Verifier:
                 self._fold_task(row, event)  # type: ignore[arg-type]  # appliers are of task events
         elif isinstance(event, facts.PrerequisiteObserved):
             _require_stream(row, observations_stream(row.scope))
+            meaning = unproven(event)
+            if meaning is not None:
+                self._about(row, meaning)
             if row.stream not in self._doubtful:
                 known = self._observations.setdefault(row.stream, Observations(row.stream))
                 observations.evolve(known, event)
@@ -275,12 +342,9 @@ class Verifier:
     def _fold_task(self, row: Row, event: TaskEvent) -> None:
         state = self._tasks.get(row.stream)
         if state is None:
-            if not is_task_stream(row.stream):
-                raise _misplaced()
-            _require_stream(row, f"{row.scope}/{row.stream.split('/', 2)[2]}")
+            _require_task_stream(row)
             state = self._tasks[row.stream] = TaskState(row.stream)
-        meaning = impossible(state, event, row.at)
-        if meaning is not None:
+        for meaning in impossible(state, event, row.at):
             self._about(row, meaning)
         evolve(state, event, row.at)
         for claim in state.changed.values():
@@ -292,53 +356,11 @@ class Verifier:
 
     def _check_repair(self, row: Row) -> None:
         for stream, state in self._tasks.items():
+            if stream in self._doubtful:
+                continue
             if any(claim.state == "active" for claim in state.claims.values()):
                 meaning = "a clock repair left this task's claim active"
                 self._note("events", row.sequence, stream, meaning)
-
-    def _compare(self, table: tables.Table) -> None:
-        """Compare a table row for row with what the log folds to."""
-        expected = dict(self._expected(table))
-        try:
-            for row in tables.stored(self._session, table):
-                key = row[:1] if table == "tasks" else row[:3]
-                wanted = expected.pop(key, None)
-                if self._stream_of(table, row) in self._doubtful:
-                    continue
-                name = "/".join(map(str, key))
-                if wanted is None:
-                    self._note(table, None, name, "the row does not follow from the log")
-                elif row != wanted:
-                    self._note(table, None, name, "the row differs from what the log folds to")
-        except StoreError as error:
-            self._note(table, None, None, f"the table cannot be read: {error.message}")
-            return
-        for key, wanted in expected.items():
-            if self._stream_of(table, wanted) not in self._doubtful:
-                self._note(table, None, "/".join(map(str, key)), "the row is missing")
-
-    @staticmethod
-    def _stream_of(table: tables.Table, row: tuple[Any, ...]) -> str:
-        return observations_stream(str(row[0])) if table == "observations" else str(row[0])
-
-    def _expected(
-        self, table: tables.Table
-    ) -> Iterator[tuple[tuple[object, ...], tuple[object, ...]]]:
-        if table == "observations":
-            for known in self._observations.values():
-                for each in known.added:
-                    row = observed.row(known, each)
-                    yield row[:3], row
-            return
-        for state in self._tasks.values():
-            if state.policy is None:
-                continue
-            if table == "tasks":
-                yield (state.stream,), tables.task_row(state)
-            else:
-                for claim in state.claims.values():
-                    row = tables.claim_row(state, claim)
-                    yield row[:3], row
 
     def _compare_seal(self) -> None:
         if self._earlier is None or self._sealed == self._earlier:
@@ -356,15 +378,17 @@ class Verifier:
         self._note("seal", None, None, meaning)
 
 
-def _may_follow_a_repair(event: Event) -> bool:
-    """Say whether an event may stand behind a claim that a repair has ended."""
-    if isinstance(event, facts.ClaimExpired):
-        return event.deadline == "clock_repair"
-    return isinstance(event, facts.ClockRepaired)
-
-
 def _require_stream(row: Row, name: str) -> None:
     if row.stream != name:
+        raise _misplaced()
+
+
+def _require_task_stream(row: Row) -> None:
+    try:
+        task = task_from_key(row.stream)
+    except ValueError as error:  # not of four parts, or a part that no task's name has
+        raise _misplaced() from error
+    if task.resource_type != TASK or task.scope.key != row.scope:
         raise _misplaced()
 
 

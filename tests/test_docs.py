@@ -13,16 +13,21 @@ from builders import Clock, opened
 from idkmesh import ErrorCode
 from idkmesh.events import types as facts
 from idkmesh.events.catalog import TAGS
+from idkmesh.events.legacy import UPCASTS
 from idkmesh.policy import ClaimBinding
+from idkmesh.prerequisites import WorkUnitSourceBinding
 from idkmesh.records import OwnerIdentity
+from idkmesh.transfer import Line
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+LEGACY = {str(event.__struct_config__.tag): event for event in UPCASTS}
 SHARED = {
     "Authority": facts.Authority,
     "Approval": facts.Approval,
     "OwnerIdentity": OwnerIdentity,
     "ClaimBinding": ClaimBinding,
+    "WorkUnitSourceBinding": WorkUnitSourceBinding,
     "PolicyRecord": facts.PolicyRecord,
 }
 
@@ -90,7 +95,7 @@ def test_a_code_in_a_document_is_one_that_exists() -> None:
     named = {
         (path.name, name) for path in DOCS.glob("*.md") for name in kind.findall(read(path.name))
     }
-    other = {"actor_type", "task_id", "claims_live"}
+    other = {"actor_type", "task_id", "claims_live", "clock_repair", "event_id"}
     assert {each for each in named if each[1] not in known | other} == set()
     assert ("decisions.md", "store_full") in named
 
@@ -99,28 +104,34 @@ def test_a_code_in_a_document_is_one_that_exists() -> None:
 
 
 def test_every_event_type_is_documented_with_its_members() -> None:
-    """Each event type has a section whose table names its members in the order they have."""
+    """Each event type, old ones too, has a section with its members in the order they have."""
     found = sections(read("events.md"), "###")
-    assert [name.strip("`") for name in found] == [*TAGS, *SHARED]
-    for name, shape in {**TAGS, **SHARED}.items():
+    assert [name.strip("`") for name in found] == [*TAGS, *LEGACY, *SHARED]
+    for name, shape in {**TAGS, **LEGACY, **SHARED}.items():
         own = found[f"`{name}`"].split("\n## ")[0]
         assert names(own) == fields(shape), name
 
 
 def test_every_column_is_documented(path: Path, clock: Clock) -> None:
-    """The columns of the log and of both tables are named, in the order they have."""
+    """The columns of the log and of all tables are named, in the order they have."""
     opened(path, clock).close()
     connection = apsw.Connection(str(path))
     columns = {
         table: [
             row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
         ]
-        for table in ("events", "tasks", "claims")
+        for table in ("events", "tasks", "claims", "observations")
     }
     connection.close()
     found = sections(read("events.md"), "##")
     assert names(found["The row"]) == columns["events"]
-    assert names(found["The tables"]) == columns["tasks"] + columns["claims"]
+    tables = columns["tasks"] + columns["claims"] + columns["observations"]
+    assert names(found["The tables"]) == tables
+
+
+def test_every_attribute_of_an_export_is_documented() -> None:
+    """The attributes of an exported line are named, in the order they have."""
+    assert names(sections(read("events.md"), "##")["The export"]) == fields(Line)
 
 
 def test_the_documented_chain_rule_verifies_the_golden_log() -> None:
@@ -157,7 +168,7 @@ def test_the_decisions_are_numbered_and_say_what_was_refused() -> None:
     found = sections(read("decisions.md"), "##")
     numbers = [int(title.split(".")[0]) for title in found]
     assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= 16
+    assert len(numbers) >= 32
     for title, text in found.items():
         assert text.count("\nRefused: ") == 1, title
 

@@ -1,4 +1,4 @@
-"""The published schemas and the golden log: fresh, strict, and true of what really happens."""
+"""The published schemas: fresh, strict, and with the keys of the contracts."""
 
 import copy
 import json
@@ -10,30 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
-from builders import (
-    APPROVER,
-    DISPATCHER,
-    READER,
-    RIVAL,
-    SCOPE,
-    START,
-    WORKER,
-    Clock,
-    binding,
-    digest,
-    opened,
-    task,
-)
 from jsonschema import Draft202012Validator
-
-from idkmesh import ClaimLedger, StoreError, TaskClaimPolicy
-from idkmesh.events import codec
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "schemas"
 CLAIM = "task-claim-v0.1.schema.json"
+ADMISSION = "executor-admission-v0.1.schema.json"
+OBSERVATION = "prerequisite-observation-v0.1.schema.json"
+OBSERVED = "events/prerequisite.observed.v1.schema.json"
 NAMES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.schema.json"))
 TAGS = {
     "task.configured.v1",
@@ -46,8 +31,11 @@ TAGS = {
     "execution.reserved.v1",
     "execution.reconciled.v1",
     "submission.recorded.v1",
+    "prerequisite.observed.v1",
     "clock.observed.v1",
+    "clock.repaired.v1",
 }
+LEGACY = {"execution.reconciled.v0"}
 # What a string may be: each pattern of the schemas takes one of these.
 EXAMPLES = ("acme", "sha256:" + "0" * 64, "0" * 40)
 
@@ -105,6 +93,19 @@ def test_check_names_every_file_that_is_not_fresh_and_changes_none(tmp_path: Pat
     assert contents(folder) == before
 
 
+def test_check_finds_whichever_file_is_stale(tmp_path: Path) -> None:
+    """With one character more in every file, each of them is named, and the golden ones too."""
+    folder = tmp_path / "schemas"
+    shutil.copytree(FOLDER, folder)
+    for name in contents(folder):
+        with (folder / name).open("a", encoding="utf-8") as file:
+            file.write("\n")
+    done = run_tool("--check", "--folder", str(folder))
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [f"{name}: stale" for name in sorted(contents(FOLDER))]
+    assert {*NAMES, "golden-log.jsonl", "golden-state.json"} == contents(FOLDER).keys()
+
+
 def test_writing_makes_every_file(tmp_path: Path) -> None:
     """Into an empty folder the program writes what is published, byte for byte."""
     done = run_tool("--folder", str(tmp_path / "new"))
@@ -113,9 +114,19 @@ def test_writing_makes_every_file(tmp_path: Path) -> None:
 
 
 def test_every_event_type_has_a_schema() -> None:
-    """There is one schema for each event type and none beside."""
+    """There is one schema for each event type, earlier versions included, and none beside."""
     assert {path.name for path in (FOLDER / "events").iterdir()} == {
-        f"{tag}.schema.json" for tag in TAGS
+        f"{tag}.schema.json" for tag in TAGS | LEGACY
+    }
+
+
+def test_the_records_have_their_schemas() -> None:
+    """Beside the events there are the four records' schemas and no other."""
+    assert {name for name in NAMES if "/" not in name} == {
+        CLAIM,
+        ADMISSION,
+        OBSERVATION,
+        "work-unit-v0.2.schema.json",
     }
 
 
@@ -207,119 +218,86 @@ def test_a_schema_takes_nothing_that_is_broken_in_one_place(name: str) -> None:
     assert [each for each in broken if check.is_valid(each)] == []
 
 
+def keys_of(name: str) -> dict[str, str]:
+    """Return the keys of each object of a schema by its place, where all are required."""
+    root = schema(name)
+    found = {}
+    pending = [("", root)]
+    for place, node in pending:  # grows while it is walked
+        shape = resolved(node, root)
+        if shape.get("type") == "object":
+            assert shape["required"] == list(shape["properties"])
+            found[place] = " ".join(shape["properties"])
+            pending += [(f"{place}.{key}", each) for key, each in shape["properties"].items()]
+    return found
+
+
+CLAIM_KEYS = {
+    "": "kind schema_version task request_id request_digest slot epoch owner binding state"
+    " created_at acknowledged_at ack_by lease_until progress_by hard_until occupancy"
+    " operation_id execution_reference submission_digest authority",
+    ".task": "kind schema_version tenant_id project_id resource_type resource_id",
+    ".owner": "principal_id issuer actor_type",
+    ".binding": "work_unit_digest source_revision inputs_digest",
+    ".authority": "executes_worker accepts_candidate merge",
+}
+BINDING_KEYS = "work_unit_id work_unit_version work_unit_digest source_revision"
+
+
 def test_the_claim_schema_has_exactly_the_contracts_keys() -> None:
     """A claim record has the keys of the contract, all of them, and its authority grants none."""
-    root = schema(CLAIM)
-    expected = {
-        "": "kind schema_version task request_id request_digest slot epoch owner binding state"
-        " created_at acknowledged_at ack_by lease_until progress_by hard_until occupancy"
-        " operation_id execution_reference submission_digest authority",
-        "task": "kind schema_version tenant_id project_id resource_type resource_id",
-        "owner": "principal_id issuer actor_type",
-        "binding": "work_unit_digest source_revision inputs_digest",
-        "authority": "executes_worker accepts_candidate merge",
-    }
-    for place, keys in expected.items():
-        node = root["properties"][place] if place else root
-        assert list(node["properties"]) == keys.split()
-        assert node["required"] == keys.split()
-    assert sample(root, root)["authority"] == {
+    assert keys_of(CLAIM) == CLAIM_KEYS
+    assert sample(schema(CLAIM), schema(CLAIM))["authority"] == {
         "executes_worker": False,
         "accepts_candidate": False,
         "merge": False,
     }
 
 
-# Real runs.
-
-
-def tell(ledger: ClaimLedger, clock: Clock) -> list[dict[str, Any]]:
-    """Bring claims into every state there is, and return each record that was answered."""
-    high: dict[str, Any] = {"approver": APPROVER, "approval_reference": "approvals/1"}
-    risky = TaskClaimPolicy(
-        concurrent_slots=3, max_attempts=6, competition_reason="Zwei Wege, ein Ziel", risk="high"
-    )
-    ledger.configure_task(task(), DISPATCHER, risky, **high)
-    found = [ledger.claim(task(), WORKER, request_id="r-1", binding=binding()).claim]
-    held: dict[str, Any] = {"request_id": "r-1", "epoch": 1}
-    found.append(ledger.acknowledge(task(), WORKER, **held))
-    clock.now = START + 100
-    found.append(ledger.renew(task(), WORKER, **held))
-    found.append(ledger.progress(task(), WORKER, **held))
-    found.append(ledger.reserve_dispatch(task(), DISPATCHER, WORKER, **held, **high).claim)
-    for status in ("running", "terminal"):
-        evidence: dict[str, Any] = {
-            "status": status,
-            "evidence_reference": f"Läufe/1 {status} \U0001f680",
-        }
-        found.append(ledger.reconcile_execution(task(), DISPATCHER, **held, **evidence, **high))
-    found.append(
-        ledger.record_submission(task(), WORKER, **held, artifact_digest=digest("f"), **high)
-    )
-    found.append(ledger.release(task(), WORKER, **held))
-    found.append(ledger.claim(task(), RIVAL, request_id="r-2", binding=binding("b")).claim)
-    found.append(ledger.claim(task(), WORKER, request_id="r-3", binding=binding("c")).claim)
-    ledger.acknowledge(task(), WORKER, request_id="r-3", epoch=1)
-    ledger.reserve_dispatch(
-        task(), DISPATCHER, WORKER, request_id="r-3", epoch=1, approver=APPROVER,
-        approval_reference="approvals/2",
-    )  # fmt: skip
-    clock.now = START + 5_000
-    found.extend(ledger.peek(task(), READER))
-    found.extend(ledger.snapshot(task(), READER))
-    clock.now = START + 5_001
-    found.extend(ledger.survey(SCOPE, READER))
-    found.append(ledger.lookup(task(), READER, request_id="r-1"))
-    ledger.snapshot(task(), READER)
-    return [claim.to_dict() for claim in found]
-
-
-def test_every_record_of_a_real_run_conforms(ledger: ClaimLedger, clock: Clock) -> None:
-    """Records in every state, as the ledger answers them and as JSON, satisfy the schema."""
-    check = validator(CLAIM)
-    records = tell(ledger, clock)
-    for record in records:
-        check.validate(record)
-        assert json.loads(json.dumps(record)) == record
-    reached = {
-        (
-            each["state"],
-            each["occupancy"],
-            each["acknowledged_at"] is not None,
-            each["submission_digest"] is not None,
-        )
-        for each in records
+def test_the_admission_schema_has_exactly_the_contracts_keys() -> None:
+    """An admission record has the contract's keys, a claim record among them, and grants none."""
+    assert keys_of(ADMISSION) == {
+        "": "kind schema_version phase scope graph_digest observation_digest work_unit_id binding"
+        " inputs_digest created claim authority",
+        ".scope": "tenant_id project_id",
+        ".binding": BINDING_KEYS,
+        **{f".claim{place}": keys for place, keys in CLAIM_KEYS.items()},
+        ".authority": "dispatch executes_worker accepts_candidate merge",
     }
-    assert reached == {
-        ("active", "none", False, False),
-        ("active", "none", True, False),
-        ("active", "unknown", True, False),
-        ("active", "running", True, False),
-        ("active", "terminal", True, False),
-        ("active", "terminal", True, True),
-        ("released", "terminal", True, True),
-        ("expired", "none", False, False),
-        ("expired", "unknown", True, False),
+    root = schema(ADMISSION)
+    assert sample(root, root)["authority"] == {
+        "dispatch": False,
+        "executes_worker": False,
+        "accepts_candidate": False,
+        "merge": False,
+    }
+    assert root["properties"]["phase"] == {
+        "enum": ["admission", "execution-reservation", "submission"]
+    }
+    head = {"$schema", "$id", "title", "description"}
+    alone = {key: part for key, part in schema(CLAIM).items() if key not in head}
+    assert root["properties"]["claim"] == alone
+
+
+def test_the_observation_schema_has_exactly_the_contracts_keys() -> None:
+    """An observation has the contract's keys, all of them, whether or not there is evidence."""
+    assert keys_of(OBSERVATION) == {
+        "": "scope event_id sequence binding state inputs_digest integrated_revision"
+        " artifacts_digest verification_reference integration_reference",
+        ".scope": "tenant_id project_id",
+        ".binding": BINDING_KEYS,
     }
 
 
-def test_every_event_of_a_real_run_conforms(path: Path, clock: Clock) -> None:
-    """The body of every row satisfies the schema of its type, and each type occurs."""
-    with opened(path, clock) as ledger:
-        tell(ledger, clock)
-    connection = apsw.Connection(str(path))
-    rows = connection.execute("SELECT type, body FROM events").fetchall()
-    connection.close()
-    for kind, body in rows:
-        validator(f"events/{kind}.schema.json").validate(json.loads(str(body)))
-    assert {kind for kind, _ in rows} == TAGS
-
-
-def test_an_integer_written_as_a_float_is_refused_when_read() -> None:
-    """JSON Schema takes 1.0 for an integer; the codec, which reads the log, does not."""
-    body = '{"type":"claim.expired.v1","slot":0,"epoch":1.0,"deadline":"ack_by","due_at":5}'
-    assert validator("events/claim.expired.v1.schema.json").is_valid(json.loads(body))
-    assert codec.decode(body.replace("1.0", "1"))
-    with pytest.raises(StoreError) as caught:
-        codec.decode(body)
-    assert caught.value.code == "store_corrupt"
+@pytest.mark.parametrize("name", [OBSERVATION, OBSERVED])
+def test_an_integrated_observation_needs_its_evidence(name: str) -> None:
+    """Each of the four may be null in every state but integrated, which needs them all."""
+    root = schema(name)
+    check = validator(name)
+    full = sample(root, root)
+    evidence = "integrated_revision artifacts_digest verification_reference integration_reference"
+    for state in ("pending", "candidate", "integrated", "rejected"):
+        assert check.is_valid({**full, "state": state})
+        for field in evidence.split():
+            lacking = {**full, "state": state, field: None}
+            assert check.is_valid(lacking) == (state != "integrated")

@@ -1,4 +1,7 @@
-"""The verbs of the command line. None but the demo, on its own new file, ends or grants claims."""
+"""The command line's verbs. None grants, changes or ends a claim of a ledger that was there before.
+
+The one exception is ``repair-clock``, which is the owner's; the demo plays on its own new file.
+"""
 
 import os
 import sys
@@ -11,19 +14,38 @@ from typing import NoReturn
 import click
 
 from idkmesh import ClaimError, StoreError
-from idkmesh.cli import plans, show
+from idkmesh.cli import keeping, looking, outcome, plans, show
 from idkmesh.cli.demo import play
 from idkmesh.cli.director import Audience
+from idkmesh.cli.outcome import Verbs
 from idkmesh.cli.story import Story
 
-_NOT_COMPLETE = 1
-_USAGE = 2
+_NOT_COMPLETE = outcome.PROBLEMS
+_USAGE = outcome.USAGE
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, epilog=outcome.CODES
+)
 @click.version_option(package_name="idkmesh", prog_name="idkmesh")
 def idkmesh() -> None:
     """Who owns this task right now, and may their result still count?"""
+
+
+for verb in (
+    looking.log,
+    looking.show,
+    looking.tasks,
+    looking.history_,
+    keeping.verify,
+    keeping.seal,
+    keeping.rebuild,
+    keeping.export,
+    keeping.import_,
+    keeping.backup,
+    keeping.repair_clock,
+):
+    idkmesh.add_command(verb)
 
 
 @idkmesh.command()

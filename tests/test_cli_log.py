@@ -1,0 +1,446 @@
+"""The verbs that look: they say what is in a ledger, as it is and as it was, and change nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import OTHER_SCOPE, Clock, actor, opened, task
+from cli_runs import contested, idkmesh
+from replay_builders import life, put_log, renumbered, rows_of, world
+from store_checks import LOCK_FILES, foreign
+
+from idkmesh import TaskClaimPolicy
+from idkmesh.cli import lines
+from idkmesh.events.catalog import EVENTS
+
+LOG = """\
+       1  2023-11-14T22:13:20Z  task.configured.v1        acme/apollo/task/T-1  \
+2 slots, 4 attempts by dispatcher-1
+       2  2023-11-14T22:13:20Z  claim.granted.v1          acme/apollo/task/T-1  \
+slot 0 epoch 1 to worker-1, request r-1
+       3  2023-11-14T22:13:20Z  claim.acknowledged.v1     acme/apollo/task/T-1  \
+slot 0 epoch 1 by worker-1
+       4  2023-11-14T22:13:20Z  execution.reserved.v1     acme/apollo/task/T-1  \
+slot 0 epoch 1 for worker-1 by dispatcher-1
+       5  2023-11-14T22:13:20Z  execution.reconciled.v1   acme/apollo/task/T-1  \
+slot 0 epoch 1 is running, evidence run-1 by dispatcher-1
+       6  2023-11-14T22:13:30Z  claim.granted.v1          acme/apollo/task/T-1  \
+slot 1 epoch 1 to worker-2, request r-2
+       7  2023-11-14T22:13:30Z  task.configured.v1        acme/apollo/task/T-2  \
+1 slot, 3 attempts by dispatcher-1
+       8  2023-11-14T22:13:30Z  claim.granted.v1          acme/apollo/task/T-2  \
+slot 0 epoch 1 to worker-1, request q-1
+       9  2023-11-14T22:13:30Z  claim.acknowledged.v1     acme/apollo/task/T-2  \
+slot 0 epoch 1 by worker-1
+      10  2023-11-14T22:13:30Z  claim.released.v1         acme/apollo/task/T-2  \
+slot 0 epoch 1 by worker-1
+"""
+
+
+@pytest.fixture
+def contest(path: Path, clock: Clock) -> Path:
+    """Give a ledger in which one task has two claims and another has ended."""
+    return contested(path, clock)
+
+
+def objects(*arguments: object) -> list[dict[str, Any]]:
+    """Run a verb with --json, demand that it is fine, and return its objects."""
+    ran = idkmesh(*arguments, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    return [json.loads(line) for line in ran.out.splitlines()]
+
+
+def sequences(*arguments: object) -> list[int]:
+    """Return the numbers of the events that a log shows."""
+    return [each["sequence"] for each in objects("log", *arguments)]
+
+
+# The log.
+
+
+def test_log_prints_an_event_a_line(contest: Path) -> None:
+    """Each event is one line: its number, time, type, stream, and what it says."""
+    assert idkmesh("log", contest) == (0, LOG, "")
+
+
+def test_log_as_json_is_the_event_with_its_envelope(contest: Path) -> None:
+    """With --json each line is one object: every column, the body, and the chain in hex."""
+    row = rows_of(contest)[9]
+    assert objects("log", contest)[9] == {
+        "sequence": 10,
+        "scope": "acme/apollo",
+        "number": 10,
+        "stream": "acme/apollo/task/T-2",
+        "version": 4,
+        "at": 1_700_000_010,
+        "type": "claim.released.v1",
+        "body": json.loads(row.body),
+        "chain": row.chain.hex(),
+    }
+
+
+def test_log_begins_behind_a_position(contest: Path) -> None:
+    """--after leaves out the events up to a number, that one among them."""
+    assert sequences(contest, "--after", 8) == [9, 10]
+    assert sequences(contest, "--after", 10) == []
+
+
+def test_log_leaves_out_what_is_older(contest: Path) -> None:
+    """--since keeps the events of that second and later ones, however the time is written."""
+    for since in ("2023-11-14T22:13:30Z", "@1700000010", "2023-11-14T23:13:30+01:00"):
+        assert sequences(contest, "--since", since) == [6, 7, 8, 9, 10]
+    assert sequences(contest, "--since", "2023-11-14T22:13:31") == []
+
+
+def test_log_leaves_out_other_scopes_and_tasks(path: Path) -> None:
+    """--scope and --task keep what is of that scope and of that task alone."""
+    world(path)
+    scopes = {(each["scope"]) for each in objects("log", path, "--scope", "acme/gemini")}
+    assert scopes == {"acme/gemini"}
+    for name, more in (("acme/gemini/task/T-1", ()), ("T-1", ("--scope", "acme/gemini"))):
+        streams = {each["stream"] for each in objects("log", path, "--task", name, *more)}
+        assert streams == {"acme/gemini/task/T-1"}
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
+def test_every_event_can_be_told(event: type) -> None:
+    """The log has words for every type of event that there is."""
+    assert event in lines._TOLD
+
+
+def test_a_log_with_every_event_is_told(path: Path) -> None:
+    """A ledger that went through everything is told from its first event to its last."""
+    world(path)
+    ran = idkmesh("log", path)
+    assert (ran.code, ran.err) == (0, "")
+    told = {line.split()[2]: " ".join(line.split()[4:]) for line in ran.out.splitlines()}
+    assert len(told) == len(EVENTS)
+    assert told["clock.observed.v1"] == ""
+    assert told["clock.repaired.v1"] == (
+        "back from 2033-11-11T22:15:50Z, evidence the host's clock was ten years ahead"
+    )
+    assert told["prerequisite.observed.v1"] == (
+        "import/parse is candidate, sequence 6, event delivery 80"
+    )
+    assert told["submission.recorded.v1"] == "slot 0 epoch 1 sha256:ccccccccccccccc... by ada"
+
+
+def test_a_row_that_does_not_read_is_printed_and_exits_1(path: Path) -> None:
+    """An event that does not read is shown as it is stored, the others all the same."""
+    rows = rows_of(life(path))
+    rows[4] = rows[4]._replace(type="claim.stolen.v9", body='{"type":"claim.stolen.v9"}')
+    put_log(path, renumbered(rows))
+    ran = idkmesh("log", path)
+    assert ran.code == 1
+    assert len(ran.out.splitlines()) == 14
+    assert ran.out.splitlines()[4] == (
+        "       5  2023-11-14T22:13:23Z  claim.stolen.v9           acme/apollo/task/T-1"
+        "  store_newer: expected an event type of this version, but it is of a later one: "
+        '{"type":"claim.stolen.v9"}'
+    )
+    assert ran.err == "idkmesh log: events do not read; idkmesh verify says more\n"
+    as_json = idkmesh("log", path, "--json")
+    assert as_json.code == 1
+    broken = json.loads(as_json.out.splitlines()[4])
+    assert broken["body"] == '{"type":"claim.stolen.v9"}'
+    assert broken["error"]["code"] == "store_newer"
+    assert broken["sequence"] == 5
+
+
+def test_log_refuses_a_position_of_another_log(contest: Path) -> None:
+    """A log that ends before the position is not the one that the position is from."""
+    ran = idkmesh("log", contest, "--after", 11)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("idkmesh log: store_corrupt: expected the log to reach the position")
+
+
+# One task, and all of them.
+
+
+def test_show_says_everything_about_a_task(contest: Path) -> None:
+    """A task is shown with its policy, and each claim with all that is known about it."""
+    ran = idkmesh("show", contest, "T-1", "--at", "2023-11-14T22:13:31Z")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == (
+        "acme/apollo/task/T-1  as of 2023-11-14T22:13:31Z\n"
+        "  2 slots, 2 of 4 attempts used, risk low, data public\n"
+        "  acknowledge within 300 s, renew within 300 s, progress within 1,800 s,"
+        " at most 86,400 s\n"
+        "  competition: two designs\n"
+        "\n"
+        "slot 0 epoch 1  active\n"
+        "  owner       worker-1 (human, https:idp)\n"
+        "  request     r-1\n"
+        "  granted     2023-11-14T22:13:20Z, acknowledged 2023-11-14T22:13:20Z\n"
+        "  deadlines   lease 2023-11-14T22:18:20Z, progress 2023-11-14T22:43:20Z,"
+        " hard 2023-11-15T22:13:20Z\n"
+        "  execution   running, evidence run-1, operation"
+        " sha256:9b7ddcade79339f759be7e98a0ea9450894ec95e2a0905015a695be32a5da1ff\n"
+        "  submission  none\n"
+        f"  works on    sha256:{'a' * 64}, source {'a' * 40}, inputs sha256:{'a' * 64}\n"
+        "\n"
+        "slot 1 epoch 1  active\n"
+        "  owner       worker-2 (human, https:idp)\n"
+        "  request     r-2\n"
+        "  granted     2023-11-14T22:13:30Z, not acknowledged\n"
+        "  deadlines   acknowledge by 2023-11-14T22:18:30Z, lease 2023-11-14T22:18:30Z,"
+        " progress 2023-11-14T22:43:30Z, hard 2023-11-15T22:13:30Z\n"
+        "  execution   none\n"
+        "  submission  none\n"
+        f"  works on    sha256:{'b' * 64}, source {'b' * 40}, inputs sha256:{'b' * 64}\n"
+    )
+
+
+def test_show_as_json_gives_the_records(contest: Path) -> None:
+    """With --json a task is one object: the point, the reference, the policy, every claim."""
+    (found,) = objects("show", contest, "T-1", "--at", "2")
+    assert found["as_of"] == {"sequence": 2}
+    assert found["task"]["resource_id"] == "T-1"
+    assert found["policy"]["competition_reason"] == "two designs"
+    (claim,) = found["claims"]
+    assert claim["kind"] == "idkmesh-task-claim"
+    assert (claim["state"], claim["acknowledged_at"]) == ("active", None)
+    (timed,) = objects("show", contest, "T-1", "--at", "@1700000009")
+    assert timed["as_of"] == {"time": 1_700_000_009}
+    assert [each["request_id"] for each in timed["claims"]] == ["r-1"]
+
+
+def states(*arguments: object) -> list[str]:
+    """Return the state of each claim of a task that is shown."""
+    return [claim["state"] for claim in objects("show", *arguments)[0]["claims"]]
+
+
+def test_show_judges_deadlines_by_the_time_that_is_asked_for(contest: Path) -> None:
+    """At a time what is past a deadline shows as expired; behind an event as it is recorded."""
+    assert states(contest, "T-1", "--at", "2023-11-14T22:18:19Z") == ["active", "active"]
+    assert states(contest, "T-1", "--at", "2023-11-14T22:18:20Z") == ["expired", "active"]
+    assert states(contest, "T-1", "--at", "2023-11-14T22:18:30Z") == ["expired", "expired"]
+    assert states(contest, "T-1", "--at", "10") == ["active", "active"]
+    assert states(contest, "T-1") == ["expired", "expired"]
+
+
+def test_show_never_judges_before_the_last_event(path: Path, clock: Clock) -> None:
+    """While the clock is below the log's last time, now is that time."""
+    clock.now = 4_000_000_000
+    contested(path, clock)
+    (found,) = objects("show", path, "T-1")
+    assert found["as_of"] == {"time": 4_000_000_010}
+    assert [claim["state"] for claim in found["claims"]] == ["active", "active"]
+
+
+def test_tasks_are_a_table(contest: Path) -> None:
+    """Every task is a row: slots held, attempts, owners, executions, submissions, deadline."""
+    ran = idkmesh("tasks", contest, "--at", "2023-11-14T22:13:31Z")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == (
+        "2 tasks  as of 2023-11-14T22:13:31Z\n"
+        "Task                  Slots held  Attempts  Active owners       May be running  Submitted"
+        "  Next deadline\n"
+        "acme/apollo/task/T-1  2 of 2      2 of 4    worker-1, worker-2  0/1 running     0        "
+        "  2023-11-14T22:18:20Z\n"
+        "acme/apollo/task/T-2  0 of 1      1 of 3                                        0\n"
+    )
+
+
+def test_an_execution_holds_its_slot_in_the_table(contest: Path) -> None:
+    """A slot is held by an execution that may be running, even when nobody owns the claim."""
+    ran = idkmesh("tasks", contest)
+    row = next(line for line in ran.out.splitlines() if "T-1" in line)
+    assert row.split()[1:] == ["1", "of", "2", "2", "of", "4", "0/1", "running", "0"]
+
+
+def test_tasks_as_of_a_point_and_of_a_scope(path: Path, clock: Clock) -> None:
+    """--at shows the tasks that there were, --scope those of one scope."""
+    contested(path, clock)
+    stranger = actor("desk", "dispatcher", scopes=frozenset({OTHER_SCOPE}))
+    with opened(path, clock) as ledger:
+        ledger.configure_task(task("T-1", OTHER_SCOPE), stranger, TaskClaimPolicy())
+
+    def names(*arguments: object) -> list[tuple[str, str]]:
+        found = [each["task"] for each in objects("tasks", path, *arguments)]
+        return [(each["project_id"], each["resource_id"]) for each in found]
+
+    assert names() == [("apollo", "T-1"), ("apollo", "T-2"), ("gemini", "T-1")]
+    assert names("--at", 6) == [("apollo", "T-1")]
+    assert names("--at", 0) == []
+    assert names("--scope", "acme/gemini") == [("gemini", "T-1")]
+    assert names("--scope", "acme/gem") == []
+    assert idkmesh("tasks", path, "--at", 0) == (0, "0 tasks  as of event 0\n", "")
+
+
+def test_history_says_what_each_event_changed(contest: Path) -> None:
+    """Behind each event of the task stands every field that it changed."""
+    ran = idkmesh("history", contest, "T-2")
+    assert (ran.code, ran.err) == (0, "")
+    told = ran.out.splitlines()
+    assert [line for line in told if not line.startswith(" " * 8)] == LOG.splitlines()[6:]
+    assert told[-4:] == [
+        LOG.splitlines()[8],
+        "        claim[0/1].acknowledged_at: 2023-11-14T22:13:30Z",
+        LOG.splitlines()[9],
+        "        claim[0/1].state: active -> released",
+    ]
+
+
+def test_history_as_json_is_an_object_an_event(contest: Path) -> None:
+    """With --json each event has its changes beside it, the value before and behind."""
+    found = objects("history", contest, "acme/apollo/task/T-2")
+    assert [each["sequence"] for each in found] == [7, 8, 9, 10]
+    assert found[3]["changes"] == {"claim[0/1].state": ["active", "released"]}
+    assert found[2]["changes"] == {"claim[0/1].acknowledged_at": [None, 1_700_000_010]}
+
+
+# Which task, and which point.
+
+
+@pytest.mark.parametrize("verb", ["show", "history"])
+@pytest.mark.parametrize(
+    ("name", "more", "complaint"),
+    [
+        ("T-9", (), "expected TASK to be in the log, but T-9 is not"),
+        ("acme/apollo/task/T-9", (), "expected TASK to be in the log"),
+        ("T-9", ("--scope", "acme/apollo"), "expected TASK to be in the log"),
+        ("acme/apollo/T-1", (), "expected TASK to be tenant/project/task/id or an id"),
+        ("acme/apollo/job/T-1", (), "expected TASK to be tenant/project/task/id or an id"),
+        ("acme/apollo/task/T-1", ("--scope", "a/b"), "expected TASK to be of --scope"),
+        ("acme/apollo/task/ T", (), "expected resource_id to be 1-128 letters"),
+        ("T 1", ("--scope", "acme/apollo"), "expected resource_id to be 1-128 letters"),
+    ],
+)
+def test_a_name_that_means_no_task_is_usage(
+    contest: Path, verb: str, name: str, more: tuple[str, ...], complaint: str
+) -> None:
+    """What names no task in the log is refused in one line, and exits 2."""
+    ran = idkmesh(verb, contest, name, *more)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"idkmesh {verb}: invalid_input: {complaint}")
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", [("show",), ("history",), ("log", "--task")])
+def test_an_id_of_several_scopes_asks_for_one(path: Path, verb: tuple[str, ...]) -> None:
+    """Where several scopes have a task of that id, they are named and --scope is asked for."""
+    world(path)
+    name, *option = verb
+    ran = idkmesh(name, path, *option, "T-1")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"idkmesh {name}: invalid_input: expected --scope to say which, but 2 have it: "
+        "acme/apollo, acme/gemini\n"
+    )
+    assert idkmesh(name, path, *option, "T-1", "--scope", "acme/gemini").code == 0
+
+
+@pytest.mark.parametrize(
+    "point", ["yesterday", "-1", "1.5", "2023-11-14T22:13:30.5Z", "@", "@-1", "@1e3", "1969-12-31"]
+)
+def test_a_point_that_is_none_is_usage(contest: Path, point: str) -> None:
+    """What is neither an event's number nor a time of whole seconds exits 2."""
+    ran = idkmesh("tasks", contest, "--at", point)
+    assert (ran.code, ran.out) == (2, "")
+    assert "expected an event's number, an ISO time, or @ and epoch seconds" in ran.err
+
+
+@pytest.mark.parametrize("time", ["12", "now", "@1.5", "9" * 5000])
+def test_a_time_that_is_none_is_usage(contest: Path, time: str) -> None:
+    """--since takes times alone, and exits 2 with anything else."""
+    ran = idkmesh("log", contest, "--since", time)
+    assert (ran.code, ran.out) == (2, "")
+    assert "expected an ISO time or @ and epoch seconds" in ran.err
+
+
+@pytest.mark.parametrize("scope", ["acme", "acme/", "/apollo", "acme/apollo/task", "a b/c"])
+def test_a_scope_that_is_none_is_usage(contest: Path, scope: str) -> None:
+    """--scope takes a tenant and a project, and exits 2 with anything else."""
+    ran = idkmesh("tasks", contest, "--scope", scope)
+    assert (ran.code, ran.out) == (2, "")
+    assert "expected tenant/project" in ran.err
+
+
+def test_an_event_behind_the_end_is_usage(contest: Path) -> None:
+    """--at refuses the number of an event that the log does not have yet."""
+    assert idkmesh("show", contest, "T-1", "--at", 10).code == 0
+    ran = idkmesh("show", contest, "T-1", "--at", 11)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith("expected --at to be an event of the log, but it ends with 10\n")
+
+
+def test_a_task_that_was_not_there_yet_is_usage(contest: Path) -> None:
+    """A task is not shown as of a point before its first event."""
+    ran = idkmesh("show", contest, "T-2", "--at", 6)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith(
+        "expected TASK to be in the log at that point, but acme/apollo/task/T-2 is not\n"
+    )
+
+
+# What a look leaves behind.
+
+LOOKS: list[tuple[str, ...]] = [
+    ("log",),
+    ("show", "T-1"),
+    ("tasks",),
+    ("history", "T-1"),
+    ("verify",),
+    ("seal",),
+    ("export",),
+]
+
+
+@pytest.mark.parametrize("verb", LOOKS, ids=lambda verb: verb[0])
+def test_a_look_changes_nothing_and_leaves_no_lock(path: Path, verb: tuple[str, ...]) -> None:
+    """A verb that only reads leaves the file as it was, and no lock file beside it."""
+    before = life(path).read_bytes()
+    assert idkmesh(verb[0], path, *verb[1:]).code == 0
+    assert path.read_bytes() == before
+    left = {each.name.removeprefix(path.name) for each in path.parent.iterdir()}
+    assert left <= {"", "-wal", "-shm"}
+    assert left.isdisjoint(LOCK_FILES)
+
+
+@pytest.mark.parametrize("verb", LOOKS, ids=lambda verb: verb[0])
+def test_a_look_waits_for_no_writer(path: Path, clock: Clock, verb: tuple[str, ...]) -> None:
+    """A verb that only reads works while somebody else is in the middle of a write."""
+    contested(path, clock)
+    with opened(path, clock) as ledger, ledger._store.write():
+        assert idkmesh(verb[0], path, *verb[1:]).code == 0
+
+
+@pytest.mark.parametrize("verb", LOOKS, ids=lambda verb: verb[0])
+def test_a_look_at_no_ledger_exits_3(tmp_path: Path, verb: tuple[str, ...]) -> None:
+    """What cannot be read as a ledger exits 3 with a code and a message, without a traceback."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("task T-1 is mine\n", encoding="utf-8")
+    for path, code in ((tmp_path / "none", "store_readonly"), (notes, "store_foreign")):
+        ran = idkmesh(verb[0], path, *verb[1:])
+        assert (ran.code, ran.out) == (3, "")
+        assert ran.err.startswith(f"idkmesh {verb[0]}: {code}: expected ")
+        assert ran.err.count("\n") == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_any_name_means_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of a test's own ledger is a file's name here, like any other."""
+    monkeypatch.chdir(tmp_path)
+    assert idkmesh("tasks", ":memory:").code == 3
+
+
+def test_a_ledger_of_an_earlier_version_can_be_looked_at(path: Path) -> None:
+    """An older file is read without being upgraded."""
+    older = (Path(__file__).parent / "fixtures" / "ledger-v1.sqlite3").read_bytes()
+    path.write_bytes(older)
+    for verb in (("log",), ("show", "T-1"), ("tasks",), ("history", "T-1"), ("seal",)):
+        assert idkmesh(verb[0], path, *verb[1:]).code == 0
+    assert path.read_bytes() == older
+
+
+def test_damaged_tables_hide_nothing(path: Path, clock: Clock) -> None:
+    """What is shown comes from the log alone, whatever became of the tables."""
+    contested(path, clock)
+    before = idkmesh("tasks", path, "--at", 10).out
+    connection = foreign(path)
+    connection.execute("DROP TABLE claims")
+    connection.close()
+    assert idkmesh("tasks", path, "--at", 10).out == before
+    assert idkmesh("log", path).out == LOG

@@ -1,0 +1,326 @@
+"""What is shown is harmless, whatever a log holds; how far work has come is shown where it can be."""
+
+import io
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from builders import DISPATCHER, RIVAL, WORKER, Clock, binding, opened, task
+from cli_runs import COLOUR, Terminal, contested, idkmesh, on_terminal, steers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replay_builders import life, put_log, renumbered, rows_of
+
+from idkmesh import TaskClaimPolicy
+from idkmesh.cli.screen import Screen, json_line, moment, safe
+from idkmesh.cli.steps import Steps
+from idkmesh.events.port import Row
+
+STEERING = {
+    "\x00": "\\x00",
+    "\x07": "\\x07",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\x1b": "\\x1b",
+    "\x7f": "\\x7f",
+    "\x9b": "\\x9b",  # what begins a control sequence in one character
+    "\u00ad": "\\xad",
+    "\u0301": "\\u0301",  # an accent on whatever stands before
+    "\u034f": "\\u034f",
+    "\u061c": "\\u061c",
+    "\u115f": "\\u115f",
+    "\u200b": "\\u200b",
+    "\u200d": "\\u200d",
+    "\u200f": "\\u200f",
+    "\u2028": "\\u2028",
+    "\u202e": "\\u202e",
+    "\u2060": "\\u2060",
+    "\u2067": "\\u2067",
+    "\u3164": "\\u3164",
+    "\ufe0f": "\\ufe0f",
+    "\ufeff": "\\ufeff",
+    "\U000e0041": "\\U000e0041",
+    "\ud800": "\\ud800",
+}
+# What a text of an event may hold: no control characters, but all else.
+TEXT = "".join(each for each in STEERING if unicodedata.category(each) not in {"Cc", "Cs"})
+MARKUP = "[red]x[/red] [blink] [/] :smile: [link=http://x]y[/link]"
+
+
+@pytest.mark.parametrize("character", STEERING, ids=ascii)
+def test_what_steers_or_takes_no_room_is_escaped(character: str) -> None:
+    """Controls, directions, and what nobody sees are shown by their numbers."""
+    assert safe(f"a{character}b") == f"a{STEERING[character]}b"
+
+
+@pytest.mark.parametrize("text", ["T-1", "a b", "Größe", "任务", "🙂", "\\u202e", MARKUP])
+def test_what_can_be_seen_is_shown_as_it_is(text: str) -> None:
+    """Whatever prints and takes room is left alone, markup of this library's own tools too."""
+    assert safe(text) == text
+
+
+@given(st.text())
+def test_any_text_is_shown_on_one_line_without_controls(text: str) -> None:
+    """No text whatever leaves a character that does not print, or one on top of another."""
+    shown = safe(text)
+    assert shown.isprintable()
+    assert {unicodedata.category(each) for each in shown}.isdisjoint({"Mn", "Me", "Cf", "Cc"})
+    assert safe(shown) == shown
+    line = json_line({text: text})
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line) == {text: text}
+
+
+@given(st.text(min_size=1), st.integers(10, 40))
+def test_a_long_text_loses_its_middle(text: str, most: int) -> None:
+    """No more is shown than asked for, escapes aside; a text that fits keeps everything."""
+    plain = "".join(each if each.isalnum() and each.isascii() else "x" for each in text) * 3
+    shown = safe(plain, most)
+    assert len(shown) == min(most, len(plain))
+    assert shown == plain or (shown[:5] == plain[:5] and shown[-3:] == plain[-3:])
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (253_402_300_799, "9999-12-31T23:59:59Z"),
+        (253_402_300_800, "@253402300800"),
+        (-1, "@-1"),
+        ("\x1b[2J", "@\\x1b[2J"),
+        (None, "@None"),
+    ],
+)
+def test_any_time_can_be_told(at: object, told: str) -> None:
+    """A time is told as ISO 8601 while there is such a date, and else by its seconds."""
+    assert moment(at) == told
+
+
+# A hostile log.
+
+
+def hostile(path: Path, clock: Clock) -> Path:
+    """Make a ledger whose every free text, and two rows whose every column, means harm."""
+    harm = f"{TEXT}{MARKUP}"
+    policy = TaskClaimPolicy(concurrent_slots=2, competition_reason=harm)
+    with opened(path, clock) as ledger:
+        ledger.configure_task(task(), DISPATCHER, policy)
+        ledger.claim(task(), WORKER, request_id=harm, binding=binding())
+        ledger.acknowledge(task(), WORKER, request_id=harm, epoch=1)
+        ledger.reserve_dispatch(task(), DISPATCHER, WORKER, request_id=harm, epoch=1)
+        ledger.reconcile_execution(
+            task(),
+            DISPATCHER,
+            request_id=harm,
+            epoch=1,
+            status="running",
+            evidence_reference=harm,
+        )
+        ledger.claim(task(), RIVAL, request_id=f"{harm}2", binding=binding())
+    return path
+
+
+def harmful_rows(rows: list[Row]) -> list[Row]:
+    """Add rows that no command wrote, with every steering character that text can hold."""
+    harm = "".join(each for each in STEERING if each not in "\x00\ud800") + MARKUP
+    body = json.dumps({"type": harm, "more": harm}, ensure_ascii=False)
+    made = rows[-1]._replace(type=harm, body=json.dumps({"type": harm}), scope=harm, stream=harm)
+    other = made._replace(
+        type="x", body=body.replace(json.dumps(harm, ensure_ascii=False), '"x"', 1)
+    )
+    return [*rows, made, other._replace(stream=f"acme/apollo/task/{harm}")]
+
+
+VERBS: list[tuple[str, ...]] = [
+    ("log",),
+    ("log", "--json"),
+    ("show", "acme/apollo/task/T-1"),
+    ("show", "acme/apollo/task/T-1", "--json"),
+    ("show", "T-1\x1b[2J\u202e"),
+    ("tasks",),
+    ("tasks", "--json"),
+    ("tasks", "--scope", "a\x1b[2J/\u202e"),
+    ("tasks", "--at", "\x1b[2J\u202e"),
+    ("tasks", "--\x1b[2J\u202e"),
+    ("history", "acme/apollo/task/T-1"),
+    ("history", "acme/apollo/task/T-1", "--json"),
+    ("verify",),
+    ("verify", "--json"),
+    ("verify", "--seal", "\x1b[2J\u202e"),
+    ("rebuild",),
+    ("rebuild", "new\x1b[2J\u202e"),
+    ("backup", "copy\x1b[2J\u202e"),
+    ("export", "lines\x1b[2J\u202e"),
+    ("repair-clock", "--evidence", "x"),
+    ("\x1b[2J\u202e",),
+]
+
+
+@pytest.mark.parametrize("rows", [lambda rows: rows, harmful_rows], ids=["texts", "rows"])
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: ascii(" ".join(verb)))
+def test_no_name_steers_a_terminal_or_a_pipe(
+    path: Path,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: tuple[str, ...],
+    rows: "Callable[[list[Row]], list[Row]]",
+) -> None:
+    """Whatever a log and arguments hold, a pipe gets plain lines, a terminal only our colours."""
+    monkeypatch.chdir(path.parent)
+    clock.now = 4_000_000_000  # so that a repair has something to show
+    hostile(path, clock)
+    put_log(path, renumbered(rows(rows_of(path))))
+    for ran in (
+        idkmesh(verb[0], path, *verb[1:]),
+        on_terminal(monkeypatch, verb[0], path, *[f"{each}2" for each in verb[1:2]], *verb[2:])
+        if verb[0] in {"rebuild", "backup", "export"}
+        else on_terminal(monkeypatch, verb[0], path, *verb[1:]),
+    ):
+        plain = COLOUR.sub("", ran.out + ran.err)
+        assert plain
+        assert steers(plain) == set()
+        unseen = {each for each in plain if safe(each) != each and each != "\n"}
+        assert unseen == set()
+        assert "Traceback" not in plain
+        assert "\U0001f604" not in plain  # what :smile: would become
+
+
+def test_texts_are_shown_escaped_and_markup_as_it_is(
+    path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text's own words are all there on a terminal, none of them obeyed."""
+    hostile(path, clock)
+    shown = f"{safe(TEXT)}{MARKUP}"
+    for verb in (("show", "T-1"), ("history", "T-1")):
+        plain = COLOUR.sub("", on_terminal(monkeypatch, verb[0], path, *verb[1:]).out)
+        assert f" {shown}" in plain
+        assert f" {shown}2" in plain
+
+
+@settings(max_examples=25)
+@given(
+    harm=st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=60
+    )
+)
+def test_generated_names_steer_nothing(
+    tmp_path_factory: pytest.TempPathFactory, harm: str
+) -> None:
+    """Whatever a forged row is called, every line of the log is one line and harmless."""
+    path = tmp_path_factory.mktemp("named") / "claims.sqlite3"
+    rows = rows_of(life(path))
+    body = json.dumps({"type": "x", "more": harm}, ensure_ascii=False)
+    forged = rows[-1]._replace(scope=harm, stream=f"acme/apollo/task/{harm}", type="x", body=body)
+    put_log(path, renumbered([*rows, forged]))
+    for verb in ("log", "tasks", "verify"):
+        ran = idkmesh(verb, path)
+        assert steers(ran.out + ran.err) == set()
+    assert len(idkmesh("log", path).out.splitlines()) == 15
+
+
+# Outputs.
+
+
+def test_a_terminal_gets_colours_and_a_pipe_does_not(
+    path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal a grant is green and an expiry red; in a pipe the same is plain text."""
+    contested(path, clock)
+    with opened(path, clock) as ledger:
+        clock.now += 10_000
+        ledger.snapshot(task(), DISPATCHER.__class__(**reader()))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # which must not put codes into a pipe
+    plain = idkmesh("log", path).out
+    assert "\x1b" not in plain
+    coloured = on_terminal(monkeypatch, "log", path).out
+    assert "\x1b[32mclaim.granted.v1 " in coloured
+    assert "\x1b[31mclaim.expired.v1 " in coloured
+    assert COLOUR.sub("", coloured) == plain
+
+
+def test_other_encodings_get_escapes() -> None:
+    """Where the output's encoding lacks a character, its number is shown instead."""
+    raw = io.BytesIO()
+    screen = Screen(io.TextIOWrapper(raw, encoding="ascii"))
+    screen.line("Größe ", ("任务", "bold"))
+    screen.table(["Task"], [[("Größe", "")]])
+    screen.flush()
+    assert raw.getvalue() == b"Gr\\xf6\\xdfe \\u4efb\\u52a1\nTask\nGr\\xf6\\xdfe\n"
+
+
+def test_a_table_is_aligned_by_the_room_that_text_takes() -> None:
+    """In a pipe a row is one line, its columns aligned, and nothing stands behind the last."""
+    out = io.StringIO()
+    rows = [[("任务", ""), ("1", ""), ("", "")], [("T", ""), ("22", ""), ("end", "")]]
+    Screen(out).table(["Task", "Slot", "Last"], rows)
+    assert out.getvalue() == "Task  Slot  Last\n任务  1\nT     22    end\n"
+
+
+def test_a_long_table_is_shown_as_lines_on_a_terminal_too() -> None:
+    """A table that fills many screens is not laid out as a whole first."""
+    out = Terminal()
+    Screen(out).table(["Task"], [[("T", "")] for _ in range(501)])
+    assert COLOUR.sub("", out.getvalue()) == "Task\n" + "T\n" * 501
+    short = Terminal()
+    Screen(short).table(["Task"], [[("T", "")] for _ in range(500)])
+    assert len(short.getvalue().splitlines()) > 502
+
+
+# Progress.
+
+
+def told_steps(monkeypatch: pytest.MonkeyPatch, err: io.StringIO) -> str:
+    """Work in three steps with a bar that is drawn from the beginning; return what was drawn."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+    seconds = iter(range(1000))
+    monkeypatch.setattr("rich.progress.monotonic", lambda: float(next(seconds)), raising=False)
+    monkeypatch.setattr("sys.stderr", err)
+    with Steps("copying", "checking", "verifying", shown_after_seconds=3600) as steps:
+        steps.draw()
+        steps(0, 0)
+        steps(0, 0)
+        steps(0, 4000)
+        for done in (1000, 2000, 3000):
+            steps(done, 4000)
+        steps.refresh()
+    return COLOUR.sub("", err.getvalue())
+
+
+def test_a_bar_shows_step_pace_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal the bar names the step and says how far, how fast, and how long."""
+    drawn = told_steps(monkeypatch, Terminal())
+    assert "verifying" in drawn
+    assert " 75%  " in drawn
+    assert " events/s, 0:00:0" in drawn
+    assert " left" in drawn
+
+
+def test_no_bar_goes_into_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the error output is no terminal, nothing is drawn."""
+    assert told_steps(monkeypatch, io.StringIO()) == ""
+
+
+def test_quick_work_shows_no_bar(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done before the bar is due leaves nothing on the terminal."""
+    monkeypatch.setattr("idkmesh.cli.steps._SHOWN_AFTER_SECONDS", 3600)
+    ran = on_terminal(monkeypatch, "verify", life(path))
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_lines_are_counted_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a file is read, the bar says how much of it, and no line is longer than allowed."""
+    err = Terminal()
+    monkeypatch.setattr("sys.stderr", err)
+    content = b"abcd\n" * 600 + b"x" * 30
+    with Steps("reading", shown_after_seconds=3600) as steps:
+        told: list[Any] = []
+        monkeypatch.setattr(steps, "_advance", lambda *arguments: told.append(arguments))
+        lines = list(steps.lines(io.BytesIO(content), len(content), 10))
+    assert lines[:600] == [b"abcd\n"] * 600
+    assert [len(each) for each in lines[600:]] == [11, 11, 8]
+    assert told == [(0, 3030, "bytes"), (1280, 3030, "bytes"), (2560, 3030, "bytes")]

@@ -1,0 +1,400 @@
+"""The verbs that prove, move and mend a ledger: what they find, what they make, how they end."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import WORKER, Clock, granted, opened, task
+from cli_runs import idkmesh, on_terminal, program
+from demo_runs import HANG_SECONDS, IDKMESH
+from replay_builders import edited, forge, life, put_log, rows_of
+from store_checks import LOCK_FILES, foreign
+
+from idkmesh import ClaimLedger, TaskClaimPolicy
+from idkmesh.replay import seal
+
+T1 = "acme/apollo/task/T-1"
+
+
+def spoil(path: Path, *statements: str) -> None:
+    """Run statements on a ledger, past the store."""
+    connection = foreign(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def files_in(folder: Path) -> set[str]:
+    """Return the names in a folder, without what the engine and writers put beside a ledger."""
+    beside = ("-wal", "-shm", *LOCK_FILES)
+    return {each.name for each in folder.iterdir() if not each.name.endswith(beside)}
+
+
+# Verification and seals.
+
+
+def test_a_sound_ledger_verifies(path: Path) -> None:
+    """Of a sound ledger it is said how much there is, its seal, and that it verifies; exit 0."""
+    kept = seal(life(path))
+    assert kept.startswith("idkmesh-seal-v1:14:")
+    assert idkmesh("verify", path) == (
+        0,
+        f"14 events, 1 task, 2 claims\nseal {kept}\nThe ledger verifies.\n",
+        "",
+    )
+    assert idkmesh("seal", path) == (0, f"{kept}\n", "")
+
+
+def test_every_problem_is_a_line_and_exits_1(path: Path) -> None:
+    """Each problem is named with its place; the count stands at the end, and the code is 1."""
+    spoil(
+        life(path),
+        "DELETE FROM claims WHERE epoch = 1",
+        "UPDATE claims SET state = 'released' WHERE epoch = 2",
+    )
+    ran = idkmesh("verify", path)
+    assert (ran.code, ran.err) == (1, "")
+    assert ran.out.splitlines()[2:] == [
+        f"claims {T1}/0/2: the row differs from what the log folds to",
+        f"claims {T1}/0/1: the row is missing",
+        "The ledger does not verify: 2 problems.",
+    ]
+
+
+def test_verification_as_json_is_one_object(path: Path) -> None:
+    """With --json the result is one object, with each problem's place, event and meaning."""
+    kept = seal(forge(life(path), edited(4, by__action="release")))
+    ran = idkmesh("verify", path, "--json")
+    assert (ran.code, ran.err) == (1, "")
+    assert json.loads(ran.out) == {
+        "ok": False,
+        "events": 14,
+        "tasks": 1,
+        "claims": 2,
+        "seal": kept,
+        "problems": [
+            {
+                "place": "events",
+                "sequence": 4,
+                "stream": T1,
+                "meaning": "the decision that allowed it was about another action",
+            }
+        ],
+    }
+
+
+def test_an_earlier_seal_proves_that_the_log_only_grew(path: Path, tmp_path: Path) -> None:
+    """Against a seal, as text or in a file, a log that has grown verifies."""
+    whole = rows_of(life(path))
+    put_log(path, whole[:9])
+    kept = idkmesh("seal", path).out
+    file = tmp_path / "monday.seal"
+    file.write_text(kept, encoding="ascii")
+    life(path)
+    for given in (kept.strip(), f"@{file}"):
+        ran = idkmesh("verify", path, "--seal", given)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.endswith("\nThe ledger verifies, and has only grown since the seal.\n")
+
+
+def test_a_log_that_was_cut_fails_its_seal(path: Path) -> None:
+    """A log that is shorter than its seal is a problem of the seal, and exits 1."""
+    kept = seal(life(path))
+    put_log(path, rows_of(path)[:13])
+    ran = idkmesh("verify", path, "--seal", kept)
+    assert ran.code == 1
+    assert (
+        "\nseal: the seal was taken over 14 events, but the log has 13: "
+        "it was cut off, or an old copy was put back\n"
+    ) in ran.out
+
+
+@pytest.mark.parametrize("content", [b"", b"idkmesh-seal-v1:14:abc", bytes(5000), b"\xff\x1b[31m"])
+def test_what_is_no_seal_is_usage(path: Path, tmp_path: Path, content: bytes) -> None:
+    """A file or a text that holds no seal exits 2 in one line."""
+    life(path)
+    file = tmp_path / "seal"
+    file.write_bytes(content)
+    ran = idkmesh("verify", path, "--seal", f"@{file}")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("idkmesh verify: invalid_input: expected seal to be")
+    assert idkmesh("verify", path, "--seal", "monday").code == 2
+
+
+def test_a_seal_that_cannot_be_read_exits_3(path: Path, tmp_path: Path) -> None:
+    """A seal's file that is not there exits 3 in one line."""
+    ran = idkmesh("verify", life(path), "--seal", f"@{tmp_path / 'none'}")
+    assert ran == (3, "", "idkmesh verify: cannot read or write: No such file or directory\n")
+
+
+# Rebuilding.
+
+
+def test_rebuild_makes_the_tables_anew(path: Path) -> None:
+    """Tables that are damaged or gone come back out of the log, which stays as it is."""
+    before = rows_of(life(path))
+    spoil(path, "DROP TABLE claims", "UPDATE tasks SET attempts = 9")
+    assert idkmesh("verify", path).code == 1
+    ran = idkmesh("rebuild", path)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[0] == "14 events, 1 task, 2 claims"
+    assert ran.out.endswith("\nThe ledger verifies.\n")
+    assert idkmesh("verify", path).code == 0
+    assert rows_of(path) == before
+
+
+def test_rebuild_into_a_new_file_leaves_the_old_one(path: Path) -> None:
+    """With NEW the damaged ledger stays as it is, and the new one has the same seal."""
+    spoil(life(path), "DROP TABLE claims")
+    before = path.read_bytes()
+    new = path.with_name("new.sqlite3")
+    ran = idkmesh("rebuild", path, new, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert (json.loads(ran.out)["ok"], json.loads(ran.out)["seal"]) == (True, seal(path))
+    assert idkmesh("verify", new, "--seal", seal(path)).code == 0
+    assert path.read_bytes() == before
+    assert not Path(f"{path}-lock").exists()
+
+
+def test_rebuild_out_of_a_broken_log_makes_nothing(path: Path) -> None:
+    """An event that breaks the log's rules is named and exits 1; no new file is left."""
+    forge(life(path), edited(4, by__action="release"))
+    ran = idkmesh("rebuild", path, path.with_name("new.sqlite3"))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        "idkmesh rebuild: invalid_input: expected a log that verifies, but event 4 does not: "
+        "the decision that allowed it was about another action\n"
+    )
+    assert files_in(path.parent) == {path.name}
+
+
+def test_a_log_that_does_not_fold_rebuilds_nothing(path: Path) -> None:
+    """In place, an event that does not fold is named and exits 3; the tables are as they were."""
+    forge(life(path), edited(4, lease_until=5))
+    before = path.read_bytes()
+    ran = idkmesh("rebuild", path)
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("idkmesh rebuild: store_corrupt: expected an event of which")
+    spoil(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+    assert path.read_bytes() == before
+
+
+def test_rebuild_upgrades_an_older_ledger(path: Path) -> None:
+    """A ledger of an earlier version is one of today's afterwards."""
+    older = Path(__file__).parent / "fixtures" / "ledger-v1.sqlite3"
+    path.write_bytes(older.read_bytes())
+    assert idkmesh("rebuild", path).code == 0
+    ClaimLedger.open(path, read_only=True).close()
+
+
+# Export and import.
+
+
+def test_export_and_import_give_the_same_ledger(path: Path) -> None:
+    """What goes out as lines comes back with the same log, verified, under the same seal."""
+    lines, new = path.with_name("log.jsonl"), path.with_name("new.sqlite3")
+    out = idkmesh("export", life(path), lines)
+    assert out == (0, f"14 events exported to {lines}\n", "")
+    assert lines.stat().st_mode & 0o777 == 0o600
+    first = json.loads(lines.read_text(encoding="utf-8").splitlines()[0])
+    assert (first["specversion"], first["type"], first["subject"]) == (
+        "1.0",
+        "task.configured.v1",
+        T1,
+    )
+    ran = idkmesh("import", lines, new)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == (f"14 events, 1 task, 2 claims\nseal {seal(path)}\nThe ledger verifies.\n")
+    assert rows_of(new) == rows_of(path)
+
+
+def test_a_ledger_travels_through_a_pipe(path: Path) -> None:
+    """Without a file, or with -, both ends are pipes, and nothing but the lines goes through."""
+    new = path.with_name("new.sqlite3")
+    out = program("export", life(path))
+    assert (out.code, out.err, out.out.count("\n")) == (0, "", 14)
+    assert program("export", path, "-").out == out.out
+    ran = program("import", "-", new, "--json", stdin=out.out.encode())
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out)["seal"] == seal(path)
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "complaint"),
+    [
+        (lambda text: text[:-1], "expected line 14 to end with a newline, but the file is torn"),
+        (lambda text: text[: len(text) // 2], "to end with a newline, but the file is torn"),
+        (lambda _: b"", "expected an export of at least one line, but there is none"),
+        (lambda text: text.split(b"\n", 1)[1], "expected line 1 to be the log's next"),
+        (lambda text: text + b"{}\n", "expected line 15 to be an event of an export"),
+        (lambda text: text + b"[" * 60_000 + b"\n", "expected line 15 at line 1, column 65 to be"),
+        (lambda text: text + b"x" * 70_000, "expected line 15 to be at most 65536 bytes"),
+        (lambda text: text + b"\xff\x00\n", "expected line 15 to be an event of an export"),
+        (
+            lambda text: text.replace(b'"number":"3"', b'"number":"3","number":"3"'),
+            "expected line 3",
+        ),
+        (lambda text: text.replace(b'"epoch":1', b'"epoch":2'), "expected a log that verifies"),
+    ],
+)
+def test_a_bad_export_is_named_by_its_line(
+    path: Path, spoiled: Callable[[bytes], bytes], complaint: str
+) -> None:
+    """A torn or forged export exits 1 with the line that is wrong, and leaves no new file."""
+    lines = path.with_name("log.jsonl")
+    assert idkmesh("export", life(path), lines).code == 0
+    lines.write_bytes(spoiled(lines.read_bytes()))
+    ran = idkmesh("import", lines, path.with_name("new.sqlite3"))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("idkmesh import: invalid_input: expected ")
+    assert complaint in ran.err
+    assert ran.err.count("\n") == 1
+    assert {each.name for each in path.parent.iterdir()} <= {
+        path.name,
+        f"{path.name}-wal",
+        f"{path.name}-shm",
+        lines.name,
+    }
+
+
+def test_an_interrupted_import_leaves_nothing(path: Path, clock: Clock) -> None:
+    """Ctrl-C in the middle of an import exits 130 without a word, and no new file is left."""
+    with opened(path, clock) as ledger:
+        granted(ledger, policy=TaskClaimPolicy(hard_seconds=600_000))
+        for _ in range(300):
+            clock.now += 1
+            ledger.renew(task(), WORKER, request_id="r-1", epoch=1)
+    lines = program("export", path).out.encode()
+    assert len(lines) > 200_000
+    fifo, new = path.with_name("fifo"), path.with_name("new.sqlite3")
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [*IDKMESH, "import", str(fifo), str(new)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        with fifo.open("wb") as feed:
+            feed.write(lines)  # more than a pipe holds, so most of it was taken
+            feed.flush()
+            assert new.exists()
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=HANG_SECONDS) == (b"", b"")
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 130
+    assert [each for each in path.parent.iterdir() if each.name.startswith(new.name)] == []
+
+
+def test_an_export_is_not_poured_over_a_terminal(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Onto a terminal nothing is exported, since its bytes are the log's own; exit 2."""
+    ran = on_terminal(monkeypatch, "export", life(path))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith("expected a FILE or a pipe, but the output is a terminal\n")
+
+
+def test_an_export_that_fails_leaves_no_file(path: Path) -> None:
+    """Where the log cannot be read, the file that was begun is removed again."""
+    path.write_bytes(b"no ledger")
+    out = path.with_name("log.jsonl")
+    assert idkmesh("export", path, out).code == 3
+    assert files_in(path.parent) == {path.name}
+
+
+# Backups.
+
+
+def test_a_live_ledger_is_backed_up(path: Path, clock: Clock) -> None:
+    """A ledger that is in use is copied whole, what is only in its WAL too, and verified."""
+    copy = path.with_name("copy.sqlite3")
+    with opened(path, clock) as ledger:
+        granted(ledger)
+        assert Path(f"{path}-wal").stat().st_size > 0
+        ran = idkmesh("backup", path, copy, "--json")
+        assert (ran.code, ran.err) == (0, "")
+        assert json.loads(ran.out)["events"] == 3
+        ledger.release(task(), WORKER, request_id="r-1", epoch=1)
+    assert idkmesh("verify", copy, "--seal", json.loads(ran.out)["seal"]).code == 0
+    assert idkmesh("verify", path, "--seal", json.loads(ran.out)["seal"]).code == 0
+    assert len(rows_of(copy)) == 3
+
+
+def test_a_backup_of_a_damaged_ledger_is_kept_and_exits_1(path: Path) -> None:
+    """The copy of a ledger with problems is there, and its problems are told."""
+    spoil(life(path), "DELETE FROM claims WHERE epoch = 1")
+    copy = path.with_name("copy.sqlite3")
+    ran = idkmesh("backup", path, copy)
+    assert ran.code == 1
+    assert f"claims {T1}/0/1: the row is missing" in ran.out
+    assert copy.exists()
+
+
+# What no verb does.
+
+MAKERS: list[tuple[str, ...]] = [
+    ("rebuild", "LEDGER", "NEW"),
+    ("export", "LEDGER", "NEW"),
+    ("import", "LINES", "NEW"),
+    ("backup", "LEDGER", "NEW"),
+]
+
+
+def placed(path: Path, words: tuple[str, ...]) -> list[str]:
+    """Put the names of files in the place of what stands for them."""
+    names = {
+        "LEDGER": str(path),
+        "NEW": str(path.with_name("new")),
+        "LINES": str(path.with_name("log.jsonl")),
+    }
+    return [names.get(word, word) for word in words]
+
+
+@pytest.mark.parametrize("words", MAKERS, ids=lambda words: words[0])
+def test_a_file_that_is_there_is_never_overwritten(path: Path, words: tuple[str, ...]) -> None:
+    """A verb that makes a file refuses one that is there, a dangling link too; exit 2."""
+    assert idkmesh("export", life(path), path.with_name("log.jsonl")).code == 0
+    new = path.with_name("new")
+    new.write_bytes(b"mine")
+    ran = idkmesh(*placed(path, words))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"idkmesh {words[0]}: invalid_input: expected a new file, but {new} is there\n"
+    )
+    assert new.read_bytes() == b"mine"
+    new.unlink()
+    new.symlink_to("elsewhere")
+    assert idkmesh(*placed(path, words)).code == 2
+    assert not path.with_name("elsewhere").exists()
+
+
+@pytest.mark.parametrize("verb", ["rebuild", "import", "backup"])
+def test_no_ledger_goes_through_a_pipe(path: Path, verb: str) -> None:
+    """A ledger is a file: - in its place is usage, and no file of that name is made."""
+    ran = idkmesh(verb, life(path), "-")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith("expected a new file, but a ledger does not go through a pipe\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *MAKERS,
+        ("rebuild", "LEDGER"),
+        ("repair-clock", "LEDGER", "--evidence", "x", "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_nothing_is_made_out_of_nothing(path: Path, words: tuple[str, ...]) -> None:
+    """Where the file to read is not there, a verb exits 3 and makes none, not even an empty one."""
+    ran = idkmesh(*placed(path, words))
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith(f"idkmesh {words[0]}: ")
+    assert ran.err.count("\n") == 1
+    assert list(path.parent.iterdir()) == []
