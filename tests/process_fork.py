@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from builders import DISPATCHER, READER, START, WORKER, binding, granted, opened, task
-from store_checks import answer, ledger_on
+from programs import answer
+from store_checks import ledger_on
 
 from idkmesh import ClaimLedger, StoreError, TaskClaimPolicy
 from idkmesh.events.sqlite_store import SqliteStore

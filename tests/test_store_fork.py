@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from store_checks import answer, require_whole
+from programs import answer
+from store_checks import require_whole
 
 BUSY = {"write": "busy", "exclusive": "busy"}
 

@@ -25,8 +25,9 @@ from builders import (
     task,
 )
 from interrupts import interrupted
-from store_checks import answer, require_whole, store_refused
-from waiting import is_locked
+from programs import answer
+from store_checks import require_whole, store_refused
+from waiting import is_locked, until
 
 from idkmesh import ClaimError, ClaimLedger, StoreError, TaskClaimPolicy
 
@@ -112,6 +113,7 @@ def test_closing_waits_for_the_commands_under_way(path: Path) -> None:
     assert inside.wait(60)
     closing = threading.Thread(target=ledger.close)
     closing.start()
+    until(lambda: ledger._store._closed)  # type: ignore[attr-defined]  # the SQLite store's own
     go_on.set()
     closing.join()
     working.join()
