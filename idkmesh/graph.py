@@ -30,8 +30,9 @@ class DependencyGraph:
 
     Args:
         scope: The tenant's project that the units belong to.
-        work_units: 1 to 1,000,000 WorkUnits as dicts of JSON content; each at most 1 MiB of
-            content. Of their parts only ``schema_version``, ``id``, ``version``,
+        work_units: 1 to 1,000,000 WorkUnits as plain dicts of JSON content (no subclasses,
+            which could tell each reader something else), each of at most 1,048,576 characters
+            and members and 64 levels. Of their parts only ``schema_version``, ``id``, ``version``,
             ``security.risk_class``, ``dependencies`` and ``provenance.source_revision`` are
             looked at; the rest counts towards the unit's digest alone. A null ``condition``
             is none. Units may be named by any relationship but ``requires`` without being

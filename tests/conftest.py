@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from builders import Clock, opened
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from idkmesh import ClaimLedger
 
-# How long an example takes says nothing about whether it is right.
-settings.register_profile("idkmesh", deadline=None)
+# How long an example takes, or takes to make, says nothing about whether it is right.
+settings.register_profile("idkmesh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("idkmesh")
 
 

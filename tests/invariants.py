@@ -9,48 +9,13 @@ still shows. Kinds of events that a rule does not speak of are passed over.
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
-from idkmesh.events.port import ReadSession, Row
+from machine_image import CLAIM_COLUMNS, Fact, Image, content_of, facts, kind_of
 
-CLAIM_COLUMNS = (
-    "stream",
-    "slot",
-    "epoch",
-    "request_id",
-    "request_digest",
-    "principal_id",
-    "issuer",
-    "actor_type",
-    "work_unit_digest",
-    "source_revision",
-    "inputs_digest",
-    "state",
-    "created_at",
-    "acknowledged_at",
-    "ack_by",
-    "lease_until",
-    "progress_by",
-    "hard_until",
-    "occupancy",
-    "operation_id",
-    "execution_reference",
-    "submission_digest",
-    "reconciled_from_reserve",
-)
-TASK_COLUMNS = (
-    "stream",
-    "scope",
-    "task_id",
-    "data_classification",
-    "policy",
-    "attempts",
-    "epoch_0",
-    "epoch_1",
-    "epoch_2",
-)
+from idkmesh.events.port import Row
+
 OCCUPYING = ("unknown", "running")
 OWNERS_ACTS = (
     "claim.acknowledged",
@@ -64,54 +29,9 @@ NOT_FROM_THE_RESERVE = ("claim.granted", "claim.renewed", "claim.progressed")
 RESERVE_PER_ATTEMPT = 16
 RECONCILIATIONS_FROM_THE_RESERVE = 8
 
-Table = tuple[dict[str, Any], ...]
-
 
 class Broken(AssertionError):  # noqa: N818 - it states a fact, as the rules do
     """An invariant does not hold."""
-
-
-class Image(NamedTuple):
-    """Everything that a ledger's file says at one moment."""
-
-    rows: tuple[Row, ...]
-    tasks: Table
-    claims: Table
-
-
-class Fact(NamedTuple):
-    """One event of a task: which claim it is about, what happened, when."""
-
-    claim: tuple[str, int, int]
-    kind: str
-    at: int
-    version: int
-    body: dict[str, Any]
-
-
-def image_of(session: ReadSession) -> Image:
-    """Read a session's log and tables."""
-    tasks = session.rows(f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks ORDER BY 1")  # noqa: S608 - the names are constants
-    claims = session.rows(f"SELECT {', '.join(CLAIM_COLUMNS)} FROM claims ORDER BY 1, 2, 3")  # noqa: S608 - as above
-    return Image(
-        tuple(session.log()),
-        tuple(dict(zip(TASK_COLUMNS, row, strict=True)) for row in tasks),
-        tuple(dict(zip(CLAIM_COLUMNS, row, strict=True)) for row in claims),
-    )
-
-
-def kind_of(row: Row) -> str:
-    """Return what a row's event is, without the version of its shape."""
-    return row.type.rpartition(".v")[0]
-
-
-def facts(rows: Iterable[Row]) -> Iterator[Fact]:
-    """Yield the events that are about a claim."""
-    for row in rows:
-        body = _read(row.body)
-        if "slot" in body and "epoch" in body:
-            claim = (row.stream, body["slot"], body["epoch"])
-            yield Fact(claim, kind_of(row), row.at, row.version, body)
 
 
 def policies(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
@@ -121,7 +41,7 @@ def policies(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
         if kind_of(row) == "task.configured":
             _require(row.stream not in found, f"{row.stream} was configured twice")
             _require(row.version == 1, f"{row.stream} was configured late")
-            found[row.stream] = _read(row.body)["policy"]
+            found[row.stream] = content_of(row.body)["policy"]
     return found
 
 
@@ -144,7 +64,7 @@ def streams_stay_in_their_scope(rows: Iterable[Row]) -> None:
     """A stream is named after the scope that its rows are numbered in, and bodies name a type."""
     for row in rows:
         _require(row.stream.startswith(f"{row.scope}/"), f"{row.stream} is not in {row.scope}")
-        _require(_read(row.body)["type"] == row.type, f"row {row.sequence} has two types")
+        _require(content_of(row.body)["type"] == row.type, f"row {row.sequence} has two types")
 
 
 def time_never_falls(rows: Iterable[Row]) -> None:
@@ -396,7 +316,7 @@ def check_refusal(before: Image, after: Image, stream: str) -> None:
     """A refused command leaves nothing but the due expiries of its own task."""
     left = [(row.stream, kind_of(row)) for row in after.rows[len(before.rows) :]]
     others = [each for each in left if each != (stream, "claim.expired")]
-    _require(not others, f"a refused command left {others}")
+    _require(not others, f"a refused command left {others[:5]}")
     if not left:
         _require(after == before, "a refused command changed the tables")
 
@@ -432,13 +352,6 @@ def _tell(claim: dict[str, Any], fact: Fact) -> None:
             claim.update(occupancy=body["status"], execution_reference=evidence)
         case "submission.recorded":
             claim["submission_digest"] = body["artifact_digest"]
-
-
-@lru_cache(maxsize=4096)
-def _read(body: str) -> dict[str, Any]:
-    """Return a body as plain JSON; shared, so not to be changed."""
-    content: dict[str, Any] = json.loads(body)
-    return content
 
 
 def _require(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - an assertion's condition

@@ -19,6 +19,10 @@ _PEOPLE: Final = (
     # Somebody else under worker-1's name: two of an owner's three parts are the same.
     actor("worker-1", "worker", scopes=_BOTH, issuer="https:other-idp"),
     actor("worker-1", "worker", scopes=_BOTH, actor_type="service"),
+    # Works, and may approve others' work.
+    actor("founder-1", "worker", "admin", scopes=_BOTH),
+    # Works until the identity expires.
+    actor("temp-1", "worker", "dispatcher", "admin", scopes=_BOTH, expires_at_epoch=START + 30),
     # May claim, but not execute.
     actor("lead-1", "dispatcher", scopes=_BOTH),
     actor("dispatcher-1", "dispatcher", actor_type="service", scopes=_BOTH),
@@ -29,7 +33,7 @@ _PEOPLE: Final = (
     actor("stranger-1", "worker", "dispatcher", "admin", scopes=frozenset({OTHER_SCOPE})),
     actor("revoked-1", "worker", "dispatcher", "admin", scopes=_BOTH, revoked=True),
     actor("ghost-1", "worker", "dispatcher", "admin", scopes=_BOTH, authenticated=False),
-    actor("temp-1", "worker", "dispatcher", "admin", scopes=_BOTH, expires_at_epoch=START + 30),
+    actor("late-1", "worker", "dispatcher", "admin", scopes=_BOTH, expires_at_epoch=START),
     actor("junior-1", "worker", "dispatcher", "admin", scopes=_BOTH, data_clearance="internal"),
     actor("robot-1", "worker", "dispatcher", "admin", scopes=_BOTH, actor_type="provider"),
 )
@@ -41,11 +45,23 @@ def _name(person: ActorContext) -> str:
 
 
 CAST: Final[dict[str, ActorContext]] = {_name(person): person for person in _PEOPLE}
-WORKER_1, WORKER_2, NODE_1, NAMESAKE, HOMONYM, LEAD, DISPATCHER, ADMIN_1, ADMIN_2, AUDITOR = tuple(
-    CAST
-)[:10]
-OUTSIDERS: Final = tuple(CAST)[10:]
-WORKERS: Final = (WORKER_1, WORKER_2, NODE_1)
+(
+    WORKER_1,
+    WORKER_2,
+    NODE_1,
+    NAMESAKE,
+    HOMONYM,
+    FOUNDER,
+    TEMP,
+    LEAD,
+    DISPATCHER,
+    ADMIN_1,
+    ADMIN_2,
+    AUDITOR,
+) = tuple(CAST)[:12]
+OUTSIDERS: Final = tuple(CAST)[12:]
+WORKERS: Final = (WORKER_1, WORKER_2, FOUNDER, NODE_1, TEMP)
+RIVALS: Final = (WORKER_1, WORKER_2, NAMESAKE, HOMONYM, NODE_1)
 
 TASKS: Final[dict[str, ScopedResourceRef]] = {
     "first": task("T-1"),
@@ -59,7 +75,7 @@ CONFIGURED: Final = ("first", "second", "twin")
 
 POLICIES: Final[dict[str, TaskClaimPolicy]] = {
     "sprint": TaskClaimPolicy(
-        ack_seconds=5, lease_seconds=10, progress_seconds=20, hard_seconds=40
+        ack_seconds=5, lease_seconds=20, progress_seconds=10, hard_seconds=40
     ),
     "clamped": TaskClaimPolicy(
         max_attempts=2, ack_seconds=40, lease_seconds=30, progress_seconds=20, hard_seconds=15
@@ -68,8 +84,8 @@ POLICIES: Final[dict[str, TaskClaimPolicy]] = {
         concurrent_slots=2,
         max_attempts=4,
         ack_seconds=30,
-        lease_seconds=5,
-        progress_seconds=8,
+        lease_seconds=8,
+        progress_seconds=5,
         hard_seconds=25,
         competition_reason="two designs",
         data_classification="internal",
@@ -113,6 +129,7 @@ POLICIES: Final[dict[str, TaskClaimPolicy]] = {
 }
 SHORT_BUDGETS: Final = ("frugal", "thrifty")
 
+# The owner of a claim, the caller of a command, and anybody of the cast by name.
 APPROVALS: Final[dict[str, tuple[str | None, object]]] = {
     "given": (ADMIN_1, "CHG-7"),
     "none": (None, None),

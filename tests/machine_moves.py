@@ -21,6 +21,8 @@ from machine_cast import (
     LEAD,
     OUTSIDERS,
     POLICIES,
+    RIVALS,
+    TASKS,
     WORKERS,
 )
 
@@ -69,7 +71,10 @@ class Move:
 
 @dataclass(frozen=True)
 class Tick:
-    """The clock goes on, by seconds or to a claim's deadline and some seconds off it."""
+    """The clock goes on by seconds, or to a deadline and some seconds off it.
+
+    The deadline is an active claim's, or "identity": when the one identity expires that does.
+    """
 
     seconds: int = 1
     deadline: str | None = None
@@ -93,12 +98,14 @@ def mostly(*usual: Any, rarely: Sequence[Any], odds: int = 12) -> SearchStrategy
     return st.integers(0, odds - 1).flatmap(lambda drawn: rare if drawn == odds - 1 else ordinary)
 
 
-tasks = mostly("first", "second", "twin", rarely=("never configured", "no task"), odds=25)
+tasks = mostly("first", "second", "twin", rarely=("never configured", "no task"), odds=20)
 requests = mostly("known", rarely=("unknown", "fresh", "blank", "number", "long", "two lines"))
 wrong_epochs = ("next", "last", "true", "kin", "float", "text", "none", "huge")
 epochs = mostly("right", rarely=wrong_epochs, odds=8)
-approvals = mostly("given", rarely=tuple(APPROVALS), odds=6)
-owners = mostly("owner", rarely=tuple(CAST), odds=6)
+approvals = mostly(
+    *["given"] * 9, "none", "by the owner", "by the caller", rarely=tuple(APPROVALS), odds=6
+)
+owners = mostly(*["owner"] * 9, *RIVALS, rarely=tuple(CAST), odds=12)
 dispatchers = mostly(DISPATCHER, ADMIN_1, rarely=tuple(CAST), odds=8)
 readers = mostly(AUDITOR, WORKERS[0], rarely=tuple(CAST), odds=4)
 places = st.sampled_from((0, 0, 0, 1, 1, 2, 3))
@@ -140,26 +147,29 @@ claims = moves(
 claim_replays = moves(
     "claim", among=st.just("any"), extra=extras(binding=mostly("same", rarely="ab"))
 )
-owner_moves = moves(mostly(*OWNER_OPERATIONS[:3], rarely=("release",), odds=6))
+owner_moves = moves(mostly("renew", "acknowledge", "progress", rarely=("release",), odds=5))
 owner_moves_by_name = moves(
     "update_owner",
-    extra=extras(operation=mostly(*OWNER_OPERATIONS[:3], rarely=("release", "seize", "", None))),
+    extra=extras(operation=mostly(*OWNER_OPERATIONS, rarely=("seize", "", None))),
 )
 reservations = moves("reserve_dispatch", who=dispatchers, extra=extras(owner=owners))
 reconciliations = moves(
     "reconcile_execution",
     who=dispatchers,
-    among=mostly("reserved", rarely=("any",), odds=6),
+    among=mostly("reserved", rarely=("any", "active"), odds=4),
     extra=extras(
-        status=mostly("running", "running", "terminal", rarely=("unknown", "TERMINAL", None)),
-        evidence_reference=mostly("run/1", "run/2", rarely=("", "a\x00b", "x" * 513, 7)),
+        status=mostly("running", "running", "terminal", rarely=("unknown", "", None), odds=20),
+        evidence_reference=mostly("run/1", "run/2", rarely=("", "a\x00b", "x" * 513, 7), odds=20),
     ),
 )
 submissions = moves(
     "record_submission",
     extra=extras(
         artifact_digest=mostly(
-            digest("c"), rarely=(digest("d"), "sha256:" + "C" * 64, digest("c") + "\n", None)
+            digest("c"),
+            digest("d"),
+            rarely=("sha256:" + "C" * 64, digest("c") + "\n", None),
+            odds=20,
         )
     ),
 )
@@ -188,15 +198,23 @@ commands = st.one_of(
     configurations,
     snapshots,
 )
+outsiders_moves = moves(
+    st.sampled_from((*OWNER_OPERATIONS, "snapshot", "peek", "lookup", "policy")),
+    who=st.sampled_from(OUTSIDERS),
+    task=st.sampled_from(tuple(TASKS)),
+)
 readings = st.one_of(questions, surveys)
 some_tasks = st.sampled_from(("first", "second", "twin"))
-ticks = st.builds(
-    Tick,
-    seconds=st.sampled_from((0, -1, 1)),
-    deadline=st.sampled_from(("lease_until", "progress_by", "ack_by", "hard_until")),
-    task=some_tasks,
-    place=places,
-) | st.builds(Tick, seconds=mostly(1, 0, 2, 3, 5, rarely=(8, 13, 1_000, 100_000)))
+ticks = st.one_of(
+    st.builds(
+        Tick,
+        seconds=st.sampled_from((0, -1, 1)),
+        deadline=st.sampled_from(("earliest", "earliest", "hard_until", "identity")),
+        task=some_tasks,
+        place=places,
+    ),
+    st.builds(Tick, seconds=mostly(1, 0, 2, 3, 5, rarely=(8, 13, 1_000, 100_000))),
+)
 takes = st.builds(
     Take, task=some_tasks, worker=st.sampled_from(WORKERS), steps=st.sampled_from((3, 3, 2, 1))
 )

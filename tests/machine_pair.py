@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import invariants
 import msgspec
 from builders import Clock, binding, opened
-from invariants import CLAIM_COLUMNS, TASK_COLUMNS, Image, image_of, kind_of
-from machine_cast import APPROVALS, CAST, CONFIGURED, POLICIES, TASKS, WORKER_1
+from machine_cast import APPROVALS, CAST, CONFIGURED, POLICIES, TASKS, TEMP, WORKER_1
+from machine_image import CLAIM_COLUMNS, TASK_COLUMNS, Image, Table, image_of, kind_of
 from machine_moves import COMMANDS, Move, Tick
 from oracle import Grant, Oracle, Refused
 from oracle_terms import owner_record, policy_record, storage_key
@@ -178,13 +178,20 @@ class Pair:
 
     def pass_time(self, tick: Tick) -> None:
         """Let the clock go on."""
-        if tick.deadline is None:
-            self.clock.now += tick.seconds
-            return
         _, grant = self.meant(tick.task, "active", tick.place)
-        if grant is not None:
-            due = grant.record[tick.deadline] + tick.seconds
-            self.clock.now = max(self.clock.now, due)
+        if tick.deadline is None:
+            due = self.clock.now
+        elif tick.deadline == "identity":
+            due = CAST[TEMP].expires_at_epoch or 0
+        elif grant is None:
+            return
+        elif tick.deadline == "earliest":
+            names = ["lease_until", "progress_by", "hard_until"]
+            names += ["ack_by"] * (grant.record["acknowledged_at"] is None)
+            due = min(grant.record[name] for name in names)
+        else:
+            due = grant.record[tick.deadline]
+        self.clock.now = max(self.clock.now, due + tick.seconds)
 
     def look(self) -> None:
         """Compare the file with the model, with a refold of its log, and with the rules."""
@@ -298,7 +305,7 @@ def _row(grant: Grant) -> dict[str, Any]:
     return {name: known[name] for name in CLAIM_COLUMNS}
 
 
-def _refolded(session: ReadSession) -> tuple[invariants.Table, invariants.Table]:
+def _refolded(session: ReadSession) -> tuple[Table, Table]:
     """Return the rows of both tables as the library's fold makes them of the log."""
     tasks, claims = [], []
     for stream in session.streams():

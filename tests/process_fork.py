@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import apsw
 from builders import DISPATCHER, READER, START, WORKER, binding, granted, opened, task
+from programs import answer
 from store_checks import ledger_on
 
 from idkmesh import ClaimLedger, StoreError, TaskClaimPolicy
@@ -127,7 +127,7 @@ def turn(path: Path) -> Any:
         granted(ledger, acknowledged=False)
         with store.write() as session:
             child = in_child(lambda: descriptors(path))
-            held = {"turn": turn_is_held(path), "lock": begin_is_refused(path)}
+            held = {"turn": turn_is_held(path), "locks": answer("process_probe.py", path)}
             session.rows("DELETE FROM claims")
             session.commit()
         ledger.rebuild()
@@ -146,18 +146,6 @@ def turn_is_held(path: Path) -> bool:
         except BlockingIOError:
             return True
         return False
-
-
-def begin_is_refused(path: Path) -> bool:
-    """Say whether SQLite's own lock keeps another connection from writing."""
-    connection = apsw.Connection(str(path))
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except apsw.BusyError:
-        return True
-    finally:
-        connection.close()
-    return False
 
 
 def inside(path: Path) -> Any:
@@ -179,29 +167,50 @@ def inside(path: Path) -> Any:
 
 def returning(path: Path) -> Any:
     """Fork in the middle of a command, and let the child run the parent's command on."""
-    parent = os.getpid()
-    reading, writing = os.pipe()
     armed = False
 
     def clock() -> int:
-        if armed and os.getpid() == parent and os.fork() != 0:
+        if armed and child_of(parent) == 0 and os.fork() != 0:
             os.wait()
         return START
 
+    parent = os.getpid()
+    reading, writing = os.pipe()
     with opened(path, clock) as ledger:
         ledger.configure_task(task(), DISPATCHER, TaskClaimPolicy())
         armed = True
-        try:
-            answer: Any = claim(ledger, "both")
-        except StoreError as error:
-            answer = error.code
-        except BaseException as error:  # noqa: BLE001  (whatever it is, the test is to see it)
-            answer = repr(error)
-        if os.getpid() != parent:
+        answer = outcome(lambda: claim(ledger, "both"))
+        if child_of(parent):
             os.write(writing, json.dumps(answer).encode())
             os._exit(0)
-        os.close(writing)
+        armed = False
         return {"child": json.loads(os.read(reading, 4096)), "parent": answer}
+
+
+def leaving(path: Path) -> Any:
+    """Fork while writing, and let the child leave by the interpreter's ordinary exit."""
+    store = SqliteStore.open(path)
+    with ledger_on(store, lambda: START) as ledger:
+        granted(ledger, acknowledged=False)
+        with store.write() as session:
+            session.rows("DELETE FROM claims")
+            child = os.fork()
+            if child == 0:
+                sys.exit(0)
+            status = os.waitpid(child, 0)[1]
+            held = {"turn": turn_is_held(path), "locks": answer("process_probe.py", path)}
+            session.commit()
+        ledger.rebuild()
+        return {
+            "child": status,
+            "held": held,
+            "parent": len(ledger.peek(task(), READER)),
+        }
+
+
+def child_of(process: int) -> bool:
+    """Say whether this is a fork of that process."""
+    return os.getpid() != process
 
 
 def threads(path: Path) -> Any:

@@ -1,10 +1,7 @@
 """What the store's tests look at: the log, its chain, its tables, and the files beside it."""
 
 import hashlib
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,20 +83,6 @@ def tables_of(store: SqliteStore) -> list[tuple[Any, ...]]:
     """Return every row that the log has folded to."""
     with store.read() as session:
         return [*tables.stored(session, "tasks"), *tables.stored(session, "claims")]
-
-
-def answer(program: str, *arguments: object, timeout: float = 60) -> Any:
-    """Run one of the helper programs beside the tests, and return what it printed as JSON."""
-    script = Path(__file__).with_name(program)
-    done = subprocess.run(
-        [sys.executable, str(script), *map(str, arguments)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
 
 
 def folder_state(folder: Path) -> dict[str, tuple[int, int, bytes]]:

@@ -118,6 +118,8 @@ def test_the_baseline_is_revision_0_1_of_nine_rules() -> None:
     assert BASELINE.revision == "0.1"
     assert {rule.action for rule in BASELINE.rules} == set(table())
     assert {rule.max_data_classification for rule in BASELINE.rules} == {"restricted"}
+    raised = {rule.action: rule.risk_floor for rule in BASELINE.rules if rule.risk_floor != "low"}
+    assert raised == {"manage_policy": "high", "audit_export": "medium"}
 
 
 def test_the_effects_are_allow_deny_and_requires_approval() -> None:

@@ -1,5 +1,6 @@
 """Executions: reserved once, known only by evidence, holding their slot until they end."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,11 @@ from builders import (
     binding,
     digest,
     granted,
+    opened,
     refused,
     task,
 )
+from msgspec.structs import replace
 
 from idkmesh import ClaimLedger, TaskClaimPolicy
 
@@ -150,3 +153,20 @@ def test_a_new_claim_inherits_nothing(ledger: ClaimLedger, clock: Clock) -> None
     assert (fresh.created_at, fresh.lease_until) == (1_700_000_250, 1_700_000_550)
     (old, _) = ledger.snapshot(task(), READER)
     assert (old.occupancy, old.submission_digest) == ("terminal", digest("c"))
+
+
+def test_an_unknown_execution_survives_a_restart(path: Path, clock: Clock) -> None:
+    """A coordinator that starts anew finds the intent, cannot make a second, and waits for it."""
+    with opened(path, clock) as ledger:
+        granted(ledger)
+        intent = ledger.reserve_dispatch(task(), DISPATCHER, WORKER, **GRANT).claim
+    clock.now += 300
+    with opened(path, clock) as ledger:
+        (found,) = ledger.snapshot(task(), READER)
+        assert found == replace(intent, state="expired")
+        assert ledger.reserve_dispatch(task(), DISPATCHER, WORKER, **GRANT) == (found, False)
+        with adds(ledger), refused("task_capacity_reserved"):
+            ledger.claim(task(), RIVAL, **SECOND)
+    with opened(path, clock) as ledger:
+        ledger.reconcile_execution(task(), DISPATCHER, **ENDED)
+        assert ledger.claim(task(), RIVAL, **SECOND).claim.epoch == 2

@@ -1,5 +1,6 @@
 """The input types: what each field may hold, shown by what it must refuse and must keep."""
 
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -273,6 +274,46 @@ def test_a_text_is_as_long_as_its_limit_and_no_longer(kind: type, field: str, lo
     assert getattr(kind(**fields), field) == "a" * longest
     with pytest.raises(InvalidInput, match=field):
         kind(**{**fields, field: "a" * (longest + 1)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "good", "bad"),
+    [
+        (ClaimBinding, "source_revision", (40, 64), (0, 39, 41, 50, 63, 65, 128)),
+        (ClaimBinding, "work_unit_digest", (64,), (0, 40, 63, 65, 128)),
+        (ClaimBinding, "inputs_digest", (64,), (0, 40, 63, 65, 128)),
+    ],
+)
+def test_hex_has_its_lengths_and_no_other(
+    kind: type, field: str, good: tuple[int, ...], bad: tuple[int, ...]
+) -> None:
+    """A revision has 40 or 64 lowercase hex digits, a digest 64 behind its name."""
+    name = "" if field == "source_revision" else "sha256:"
+    for length in good:
+        text = name + "0f" * (length // 2)
+        assert getattr(kind(**{**GOOD[kind], field: text}), field) == text
+        for wrong in (text.upper(), text + "\n", text[:-1] + "g", text[len(name) :] + name):
+            if wrong != text:
+                with pytest.raises(InvalidInput, match=field):
+                    kind(**{**GOOD[kind], field: wrong})
+    for length in bad:
+        with pytest.raises(InvalidInput, match=field):
+            kind(**{**GOOD[kind], field: name + "a" * length})
+
+
+def test_a_member_of_an_enum_is_its_word() -> None:
+    """Who keeps words in a StrEnum may pass its members; the input holds the plain word."""
+    word = StrEnum("word", {"HUMAN": "human", "WORKER": "worker", "HIGH": "high", "NAME": "ada"})
+    fields = {
+        "principal_id": word["NAME"],
+        "actor_type": word["HUMAN"],
+        "roles": {word["WORKER"]},
+    }
+    who = ActorContext(**{**GOOD[ActorContext], **fields})
+    high: Any = word["HIGH"]
+    kept = [who.principal_id, who.actor_type, *who.roles, TaskClaimPolicy(risk=high).risk]
+    assert kept == ["ada", "human", "worker", "high"]
+    assert {type(each) for each in kept} == {str}
 
 
 @settings(max_examples=40)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import wrong_files as wrong
 from builders import START, granted, opened
-from store_checks import answer, folder_state
+from programs import answer
+from store_checks import folder_state
 
 FILES = ["", "-lock", "-queue", "-shm", "-wal"]
 

@@ -9,7 +9,8 @@ import apsw
 import pytest
 import wrong_files as wrong
 from builders import START, granted, opened
-from store_checks import answer, ledger_on, store_refused
+from programs import answer
+from store_checks import ledger_on, store_refused
 
 from idkmesh.events import engine
 from idkmesh.events.sqlite_store import SqliteStore

@@ -21,7 +21,7 @@ import bench_reading
 import click
 import msgspec
 from bench_ledgers import DEPTH
-from bench_machine import FLUSHES_NOWHERE, file_system, machine, versions
+from bench_machine import FLUSHES_NOWHERE, file_system, load, machine, versions
 from bench_measure import ROWS, WORDS, Bars, Bench, Measure, Result, Settings
 from rich import box
 from rich.console import Console
@@ -57,6 +57,7 @@ QUICK: Final = Settings(
 )
 _BYTES_AN_EVENT: Final = 2_000
 _WIDTH_WITHOUT_TERMINAL: Final = 120
+_CALM_LOAD: Final = 0.7
 _WIDTH_TO_ALIGN: Final = 100
 _COLUMNS: Final[tuple[tuple[str, Literal["left", "right"], int], ...]] = (
     ("case", "left", 19),
@@ -196,13 +197,17 @@ def main(
 ) -> None:
     """Measure the ledger against its bounds; print a table and write JSON beside it."""
     settings = settled(quick=quick, given=given)
-    started = time.time()
+    if not json_path.absolute().parent.is_dir():
+        message = "expected a folder for the JSON document, but there is none"
+        raise click.BadParameter(message, param_hint="--json")
+    started, busy = time.time(), load()
     results = measured(rows, settings, folder)
     kind = file_system(folder or Path(tempfile.gettempdir()))
     facts = {
         "started_at": round(started),
         "took_seconds": round(time.time() - started, 1),
         "file_system": kind,
+        "load_before": busy,
     }
     json_path.write_bytes(document(results, settings, **facts))
     console = Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL)
@@ -213,6 +218,8 @@ def main(
         console.print(f"{word}: {WORDS[word]}")
     if kind in FLUSHES_NOWHERE:
         console.print(f"The folder is on {kind}, where a flush costs nothing: choose --folder.")
+    if busy is not None and busy > _CALM_LOAD:
+        console.print(f"The machine was busy (load {busy:g}): ratios to the floor come out low.")
     console.print(f"Figures: {json_path}", highlight=False)
     sys.exit(exit_status(results, settings))
 

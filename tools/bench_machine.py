@@ -26,6 +26,14 @@ def machine() -> dict[str, object]:
     }
 
 
+def load() -> float | None:
+    """Return how many programs wanted a processor in the last minute; None where unknown."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except (AttributeError, OSError):
+        return None
+
+
 def versions() -> dict[str, str]:
     """Return the versions of everything that the figures depend on."""
     return {

@@ -168,11 +168,14 @@ class FileTurn:
             os.close(self._inner)
 
     def _take_at_once(self) -> bool:
+        free = fcntl.LOCK_EX | fcntl.LOCK_NB
         try:
-            free = fcntl.LOCK_EX | fcntl.LOCK_NB
-            return _flock(self._outer, free) and _flock(self._inner, free)
-        finally:
+            had = _flock(self._outer, free) and _flock(self._inner, free)
             _flock(self._outer, fcntl.LOCK_UN)
+        except BaseException:
+            _flock(self._outer, fcntl.LOCK_UN)
+            raise
+        return had
 
     def _ask(self) -> bool:
         """Send the waiting thread into the kernel's queue; False where there can be none."""
@@ -258,6 +261,7 @@ class Turnstile:
     def close(self) -> None:
         """Close the lock files, and send away whoever waits."""
         self._closed = True
+        self.release()  # this thread may be closing in the middle of its own turn
         if self._processes is not None:
             self._processes.close()
 
