@@ -6,9 +6,10 @@ import pty
 import queue
 import re
 import select
+import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ import pytest
 from builders import DISPATCHER, RIVAL, RUNNING, WORKER, Clock, binding, granted, opened, task
 from click.testing import CliRunner
 from demo_runs import HANG_SECONDS, IDKMESH, Ran
+from replay_builders import chained, numbered, put_log
 
 from idkmesh import TaskClaimPolicy
 from idkmesh.cli import verbs
+from idkmesh.events.port import Row
 
 NAMES = (
     "log",
@@ -130,8 +133,8 @@ def followed(*arguments: object) -> Iterator[Follower]:
             stream.close()
 
 
-def asked(answer: bytes, *arguments: object) -> tuple[int, str]:
-    """Run the command line on a real terminal, type an answer, and return code and screen."""
+def asked(answer: bytes | signal.Signals, *arguments: object) -> tuple[int, str]:
+    """Run the command line on a real terminal, answer its question, return code and screen."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*IDKMESH, *map(str, arguments)],
@@ -142,7 +145,6 @@ def asked(answer: bytes, *arguments: object) -> tuple[int, str]:
     )
     os.close(theirs)
     try:
-        os.write(ours, answer)
         screen = b""
         with suppress(OSError):  # how a terminal's end is told on Linux
             while select.select([ours], [], [], HANG_SECONDS)[0]:
@@ -150,6 +152,10 @@ def asked(answer: bytes, *arguments: object) -> tuple[int, str]:
                 if not read:
                     break
                 screen += read
+                if b"[y/N] " in read and isinstance(answer, bytes):
+                    os.write(ours, answer)
+                elif b"[y/N] " in read:
+                    process.send_signal(answer)
         return process.wait(timeout=HANG_SECONDS), COLOUR.sub("", screen.decode())
     finally:
         process.kill()
@@ -175,3 +181,8 @@ def contested(path: Path, clock: Clock) -> Path:
         granted(ledger, name="T-2", request_id="q-1")
         ledger.release(task("T-2"), WORKER, request_id="q-1", epoch=1)
     return path
+
+
+def put_anew(path: Path, rows: Iterable[Row]) -> Path:
+    """Replace a ledger's log by these rows, numbered and chained as an honest log of them."""
+    return put_log(path, chained(numbered(rows)))

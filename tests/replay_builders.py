@@ -7,6 +7,7 @@ is a ledger that went through everything there is. Both are made once and copied
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -34,7 +35,7 @@ CHIEF = actor("chief", "admin", scopes=BOTH)
 EYE = actor("eye", "auditor", scopes=BOTH)
 
 SHORT = TaskClaimPolicy(
-    max_attempts=6, ack_seconds=10, lease_seconds=20, progress_seconds=30, hard_seconds=60
+    max_attempts=4, ack_seconds=10, lease_seconds=20, progress_seconds=30, hard_seconds=60
 )
 CONTEST = TaskClaimPolicy(
     concurrent_slots=3, max_attempts=4, competition_reason="three designs", risk="high"
@@ -62,6 +63,7 @@ LIFE = (  # the types of the story's events, by sequence
 )
 
 Found = tuple[str, int | None, str | None, str]
+Change = Callable[[list[Row]], list[Row]]
 
 
 def at(clock: Clock, seconds: int) -> None:
@@ -83,9 +85,7 @@ def live(ledger: ClaimLedger, clock: Clock) -> None:
     at(clock, 4)
     ledger.reserve_dispatch(task(), DESK, ADA, **held)
     at(clock, 5)
-    ledger.reconcile_execution(
-        task(), DESK, **held, status="running", evidence_reference="run-1"
-    )
+    ledger.reconcile_execution(task(), DESK, **held, status="running", evidence_reference="run-1")
     at(clock, 6)
     ledger.record_submission(task(), ADA, **held, artifact_digest=digest("c"))
     at(clock, 7)
@@ -192,9 +192,11 @@ def unguarded(path: Path) -> Iterator[apsw.Connection]:
     """Open a ledger without the triggers that keep its log; they are put back at the end."""
     connection = foreign(path)
     connection.pragma("synchronous", "OFF")
-    guards = connection.execute(
+    connection.pragma("ignore_check_constraints", "ON")
+    found = connection.execute(
         "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY rowid"
-    ).fetchall()
+    )
+    guards = [(str(name), str(sql)) for name, sql in found]
     try:
         with connection:
             for name, _ in guards:
@@ -210,12 +212,10 @@ def unguarded(path: Path) -> Iterator[apsw.Connection]:
 def untyped(path: Path, table: str) -> Iterator[apsw.Connection]:
     """Open a ledger with a table that takes any value in any column for a while."""
     with unguarded(path) as connection:
-        (sql,) = connection.execute(
-            "SELECT sql FROM sqlite_schema WHERE name = ?", (table,)
-        ).fetchone()
+        found = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,))
+        sql = str(found.get)
         loose = re.sub(r" (TEXT|INTEGER|BLOB)(?! PRIMARY)( NOT NULL)?", "", sql)
         loose = loose.replace(" STRICT, WITHOUT", " WITHOUT").replace(" STRICT", "")
-        connection.pragma("ignore_check_constraints", "ON")
         _redefine(connection, table, loose)
         yield connection
         _redefine(connection, table, sql)
@@ -236,20 +236,25 @@ def rows_of(path: Path) -> list[Row]:
         connection.close()
 
 
-def renumbered(rows: Iterable[Row]) -> list[Row]:
-    """Number and chain rows anew in the order given, as an honest log of them would be."""
-    numbers: dict[str, int] = {}
-    versions: dict[str, int] = {}
-    links: dict[str, bytes] = {}
+def numbered(rows: Iterable[Row]) -> list[Row]:
+    """Number rows anew in the order given: by the file, the scope and the stream."""
+    counts: Counter[str] = Counter()
     made = []
     for sequence, row in enumerate(rows, start=1):
-        numbers[row.scope] = numbers.get(row.scope, 0) + 1
-        versions[row.stream] = versions.get(row.stream, 0) + 1
-        fresh = row._replace(
-            sequence=sequence, number=numbers[row.scope], version=versions[row.stream]
-        )
-        links[row.scope] = chain.link(links.get(row.scope, chain.START), fresh[:8])
-        made.append(fresh._replace(chain=links[row.scope]))
+        scope, stream = f"scope {row.scope}", f"stream {row.stream}"
+        counts.update((scope, stream))
+        fresh = row._replace(sequence=sequence, number=counts[scope], version=counts[stream])
+        made.append(fresh)
+    return made
+
+
+def chained(rows: Iterable[Row]) -> list[Row]:
+    """Chain rows anew, whatever their numbers, so that only what they say can betray them."""
+    links: dict[str, bytes] = {}
+    made = []
+    for row in rows:
+        links[row.scope] = chain.link(links.get(row.scope, chain.START), row[:8])
+        made.append(row._replace(chain=links[row.scope]))
     return made
 
 
@@ -262,12 +267,12 @@ def put_log(path: Path, rows: Iterable[Row]) -> Path:
     return path
 
 
-def forge(path: Path, change: Callable[[list[Row]], list[Row]]) -> Path:
-    """Change a ledger's log and chain it anew, so that only its content can betray it."""
-    return put_log(path, renumbered(change(rows_of(path))))
+def forge(path: Path, change: Change) -> Path:
+    """Change a ledger's log, then number and chain it anew, as an honest log of it would be."""
+    return put_log(path, chained(numbered(change(rows_of(path)))))
 
 
-def body_with(row: Row, **changes: Any) -> Row:
+def body_with(row: Row, /, **changes: Any) -> Row:
     """Change members of a row's body, and the row's type with the body's.
 
     A name with two underscores reaches into a member: ``by__action``.
@@ -282,11 +287,34 @@ def body_with(row: Row, **changes: Any) -> Row:
     return row._replace(type=content["type"], body=msgspec.json.encode(content).decode())
 
 
-def edited(sequence: int, **changes: Any) -> Callable[[list[Row]], list[Row]]:
-    """Make the change of one event's body."""
+def edited(event: int, /, **changes: Any) -> Change:
+    """Make the change of members of one event's body."""
     return lambda rows: [
-        body_with(row, **changes) if row.sequence == sequence else row for row in rows
+        body_with(row, **changes) if row.sequence == event else row for row in rows
     ]
+
+
+def told(event: int, /, **columns: Any) -> Change:
+    """Make the change of columns of one event's row; ``at`` is in seconds behind the start."""
+    if "at" in columns:
+        columns["at"] += START
+    return lambda rows: [row._replace(**columns) if row.sequence == event else row for row in rows]
+
+
+def ordered(*sequences: int) -> Change:
+    """Make the change that keeps just these events, in this order; one may come twice."""
+    return lambda rows: [rows[sequence - 1] for sequence in sequences]
+
+
+def both(*changes: Change) -> Change:
+    """Make several changes one after the other."""
+
+    def change(rows: list[Row]) -> list[Row]:
+        for each in changes:
+            rows = each(rows)
+        return rows
+
+    return change
 
 
 # Judging.

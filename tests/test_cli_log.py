@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from builders import OTHER_SCOPE, Clock, actor, opened, task
-from cli_runs import contested, idkmesh
-from replay_builders import life, put_log, renumbered, rows_of, world
+from cli_runs import contested, idkmesh, put_anew
+from replay_builders import life, rows_of, world
 from store_checks import LOCK_FILES, foreign
 
 from idkmesh import TaskClaimPolicy
@@ -130,7 +130,7 @@ def test_a_row_that_does_not_read_is_printed_and_exits_1(path: Path) -> None:
     """An event that does not read is shown as it is stored, the others all the same."""
     rows = rows_of(life(path))
     rows[4] = rows[4]._replace(type="claim.stolen.v9", body='{"type":"claim.stolen.v9"}')
-    put_log(path, renumbered(rows))
+    put_anew(path, rows)
     ran = idkmesh("log", path)
     assert ran.code == 1
     assert len(ran.out.splitlines()) == 14

@@ -1,5 +1,6 @@
 """The repair of a clock that ran ahead, from the command line: shown, asked, then done or not."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -90,14 +91,22 @@ def test_behind_the_repair_commands_work_and_executions_hold(ahead: Path) -> Non
         assert (again.epoch, created) == (2, True)
 
 
-@pytest.mark.parametrize("answer", [b"n\n", b"\n", b"\x04", b"\x03"])
+@pytest.mark.parametrize("answer", [b"n\n", b"\n", b"\x04", b"yesterday\n"])
 def test_at_a_terminal_anything_but_yes_changes_nothing(ahead: Path, answer: bytes) -> None:
-    """Whoever is asked and says no, nothing, or breaks off, has changed nothing; exit 1."""
+    """Whoever is asked and does not say yes has changed nothing; exit 1."""
     code, screen = asked(answer, "repair-clock", ahead, *EVIDENCE)
     assert code == 1
     assert "acme/apollo/task/T-2" in screen
     assert "Repair the clock? [y/N]" in screen
     assert screen.rstrip().endswith("idkmesh repair-clock: not agreed to; nothing changed")
+    assert "Traceback" not in screen
+    assert not is_repaired(ahead)
+
+
+def test_breaking_off_changes_nothing(ahead: Path) -> None:
+    """Ctrl-C at the question exits 130 and has changed nothing."""
+    code, screen = asked(signal.SIGINT, "repair-clock", ahead, *EVIDENCE)
+    assert code == 130
     assert "Traceback" not in screen
     assert not is_repaired(ahead)
 

@@ -324,6 +324,13 @@ def test_ready_units_are_ready_and_not_satisfied(gate: ExecutorAdmission) -> Non
     assert gate.ready_units() == (READ,)
 
 
+def test_ready_units_come_by_id_and_not_by_rank(memory_ledger: ClaimLedger) -> None:
+    """A unit that waited for others stands before one that waited for none, if its id does."""
+    gate = gate_on(memory_ledger, unit("ads/last", READ))
+    integrate(gate, READ)
+    assert gate.ready_units() == ("ads/last", STYLE, PARSE)
+
+
 # Cost.
 
 

@@ -8,16 +8,16 @@ from time import sleep
 from typing import Final, Literal, NamedTuple
 
 from idkmesh import (
-    ClaimBinding,
     ClaimError,
     ClaimLedger,
     ErrorCode,
+    ExecutorAdmission,
     ScopedResourceRef,
     StoreError,
     TaskClaim,
     canonical_digest,
 )
-from idkmesh.cli.plans import APPROVAL, Act, approver, worker
+from idkmesh.cli.plans import APPROVAL, Act, Plan, approver, graph_of, worker
 
 Said = Literal[
     "ready",
@@ -50,7 +50,6 @@ class Offer(NamedTuple):
 
     unit: str
     task: ScopedResourceRef
-    binding: ClaimBinding
     act: Act
 
 
@@ -81,23 +80,26 @@ class Report(NamedTuple):
     request_id: str | None = None
     slot: int | None = None
     epoch: int | None = None
+    inputs: str | None = None
     code: str | None = None
+    blockers: tuple[str, ...] | None = None
     holder: Holder | None = None
     digest: str | None = None
 
 
-def run(name: str, target: str, line: Connection) -> None:
+def run(name: str, target: str, plans: tuple[Plan, ...], line: Connection) -> None:
     """Be one worker until told to stop, or until the coordinator is gone.
 
     Args:
         name: The worker's name.
         target: The ledger's file, which the worker opens itself.
+        plans: The WorkUnits, whose graph the worker makes itself.
         line: Both ways to the coordinator.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator ends its workers
     try:
         with ClaimLedger.open(target) as ledger:
-            _Worker(name, ledger, line).work()
+            _Worker(name, ledger, plans, line).work()
     except StoreError as error:
         with suppress(ConnectionError):
             line.send(Report("failed", code=error.code))
@@ -106,10 +108,13 @@ def run(name: str, target: str, line: Connection) -> None:
 
 
 class _Worker:
-    def __init__(self, name: str, ledger: ClaimLedger, line: Connection) -> None:
+    def __init__(
+        self, name: str, ledger: ClaimLedger, plans: tuple[Plan, ...], line: Connection
+    ) -> None:
         self._name = name
         self._self = worker(name)
         self._ledger = ledger
+        self._gate = ExecutorAdmission(graph_of(plans), ledger)
         self._line = line
         self._attempts = 0
 
@@ -129,12 +134,12 @@ class _Worker:
                 self._line.recv()
                 self._say(Report("stood_down", offer.unit))
                 return
-        self._tell("granted", offer, claim)
+        self._tell("granted", offer, claim, inputs=claim.binding.inputs_digest)
         conduct: dict[Act, Callable[[Offer, TaskClaim], None]] = {
             "race": self._steady,
+            "overtaken": self._overtaken,
             "killed": self._until_killed,
             "late": self._late,
-            "unknown": self._leave,
         }
         try:
             self._call("acknowledge", offer, claim)
@@ -150,18 +155,33 @@ class _Worker:
         owned = any(claim.state == "active" for claim in claims)
         running = any(claim.occupancy in {"unknown", "running"} for claim in claims)
         try:
-            claim, _ = self._ledger.claim(
-                offer.task, self._self, request_id=request_id, binding=offer.binding
-            )
+            claim, _ = self._gate.admit(offer.unit, offer.task, self._self, request_id=request_id)
         except ClaimError as refusal:
-            holder: Holder = "an execution" if running and not owned else "an owner"
-            self._say(Report("claim_refused", offer.unit, code=refusal.code, holder=holder))
+            holder: Holder | None = None
+            if refusal.code == ErrorCode.TASK_CAPACITY_RESERVED:
+                holder = "an execution" if running and not owned else "an owner"
+            blockers = refusal.blockers or None
+            self._say(
+                Report(
+                    "claim_refused",
+                    offer.unit,
+                    code=refusal.code,
+                    blockers=blockers,
+                    holder=holder,
+                )
+            )
             return None
         return claim
 
     def _steady(self, offer: Offer, claim: TaskClaim) -> None:
         self._steps(offer, claim, _STEPS)
         self._submit(offer, claim)
+        self._wait()
+        self._leave(offer, claim)
+
+    def _overtaken(self, offer: Offer, claim: TaskClaim) -> None:
+        self._wait()
+        self._try_to_submit(offer, claim)
         self._leave(offer, claim)
 
     def _until_killed(self, offer: Offer, claim: TaskClaim) -> None:
@@ -170,13 +190,9 @@ class _Worker:
     def _late(self, offer: Offer, claim: TaskClaim) -> None:
         self._tell("stalled", offer, claim)
         self._wait()
-        try:
-            self._submit(offer, claim)
-        except ClaimError as refusal:
-            self._tell("submission_refused", offer, claim, code=refusal.code)
+        self._try_to_submit(offer, claim)
 
     def _leave(self, offer: Offer, claim: TaskClaim) -> None:
-        self._wait()
         self._call("release", offer, claim)
         self._tell("released", offer, claim)
 
@@ -188,10 +204,17 @@ class _Worker:
             self._call("progress", offer, claim)
             self._tell("renewed", offer, claim)
 
+    def _try_to_submit(self, offer: Offer, claim: TaskClaim) -> None:
+        try:
+            self._submit(offer, claim)
+        except ClaimError as refusal:
+            self._tell("submission_refused", offer, claim, code=refusal.code)
+
     def _submit(self, offer: Offer, claim: TaskClaim) -> None:
-        content = {"unit": offer.unit, "by": self._name, "inputs": offer.binding.inputs_digest}
+        content = {"unit": offer.unit, "by": self._name, "inputs": claim.binding.inputs_digest}
         digest = canonical_digest(content)
-        self._ledger.record_submission(
+        self._gate.submit(
+            offer.unit,
             offer.task,
             self._self,
             request_id=claim.request_id,
@@ -221,6 +244,7 @@ class _Worker:
         offer: Offer,
         claim: TaskClaim,
         *,
+        inputs: str | None = None,
         code: ErrorCode | None = None,
         digest: str | None = None,
     ) -> None:
@@ -231,6 +255,7 @@ class _Worker:
                 claim.request_id,
                 claim.slot,
                 claim.epoch,
+                inputs=inputs,
                 code=code,
                 digest=digest,
             )

@@ -32,7 +32,7 @@ def play(target: Path, plans: tuple[Plan, ...], audience: Audience, *, kept: boo
             plans=plans, ledger=str(target) if kept else None, coordinator_pid=os.getpid()
         )
         audience.begins(story)
-        with Stage(str(target), WORKERS) as stage:
+        with Stage(str(target), WORKERS, plans) as stage:
             try:
                 Director(story, ledger, stage, audience).direct()
             except StoppedShort as reason:
@@ -59,10 +59,11 @@ def _rebuild(store: SqliteStore, ledger: ClaimLedger) -> Rebuilt:
         events=events,
         tasks=len(refolded["tasks"]),
         claims=len(refolded["claims"]),
+        observations=len(refolded["observations"]),
         equal=live == refolded,
     )
 
 
 def _rows(store: SqliteStore) -> dict[str, list[tuple[object, ...]]]:
     with store.read() as session:
-        return {table: list(tables.stored(session, table)) for table in ("tasks", "claims")}
+        return {table: list(tables.stored(session, table)) for table in tables.TABLES}

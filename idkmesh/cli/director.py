@@ -1,16 +1,27 @@
 """The coordinator of the demo: offers tasks, arranges the misfortunes, writes down what it sees.
 
-Who wins what is left to the workers and the ledger. The coordinator kills one worker, keeps
-one waiting until its lease is long over, and reserves one execution of which nobody hears.
+Who wins what is left to the workers and the gate. The coordinator says what is integrated (in
+truth nothing is merged), reserves one execution and puts other inputs under it, kills one
+worker, and keeps one waiting until its lease is long over.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Final, Protocol
 
-from idkmesh import ClaimBinding, ClaimLedger, canonical_digest
+from idkmesh import ClaimLedger, ExecutorAdmission, PrerequisiteObservation
 from idkmesh.cli.crew import Offer, Proceed, Report, Withdraw
-from idkmesh.cli.plans import APPROVAL, WORKERS, Act, Plan, approver, dispatcher, worker
+from idkmesh.cli.plans import (
+    APPROVAL,
+    SCOPE,
+    WORKERS,
+    Act,
+    Plan,
+    approver,
+    dispatcher,
+    graph_of,
+    worker,
+)
 from idkmesh.cli.stage import Stage
 from idkmesh.cli.story import COORDINATOR, Moment, Story, What
 
@@ -54,6 +65,7 @@ class Director:
     def __init__(self, story: Story, ledger: ClaimLedger, stage: Stage, audience: Audience) -> None:
         self._story = story
         self._ledger = ledger
+        self._gate = ExecutorAdmission(graph_of(story.plans), ledger)
         self._stage = stage
         self._audience = audience
         self._began = monotonic()
@@ -72,9 +84,9 @@ class Director:
         """
         acts: dict[Act, Callable[[Plan], None]] = {
             "race": self._race,
+            "overtaken": self._overtake,
             "killed": self._kill,
             "late": self._let_oversleep,
-            "unknown": self._lose_sight,
         }
         for plan in self._story.plans:
             self._ledger.configure_task(
@@ -91,20 +103,128 @@ class Director:
         for plan in self._story.plans:
             self._note(
                 Moment(
-                    elapsed_ms=self._elapsed_ms(), who=COORDINATOR, what="offered", unit=plan.unit
+                    elapsed_ms=self._elapsed_ms(),
+                    who=COORDINATOR,
+                    what="offered",
+                    unit=plan.unit,
+                    ready=self._ready(),
                 )
             )
             self._refusals = 0
             self._asking = {*self._stage.present}
-            offer = Offer(plan.unit, plan.task, self._binding(plan), plan.act)
-            self._stage.say(offer, self._asking)
+            self._stage.say(Offer(plan.unit, plan.task, plan.act), self._asking)
+            self._unblock(plan)
             acts[plan.act](plan)
             self._close(plan)
+        self._settle(plan.unit for plan in self._story.plans)
+
+    # What is ready.
+
+    def _unblock(self, plan: Plan) -> None:
+        """Have everybody ask in vain for what is not ready, then integrate what it requires."""
+        readiness = self._gate.readiness(plan.unit)
+        if readiness.ready:
+            return
+        self._until(
+            "everybody to be refused",
+            lambda: (
+                self._asking
+                <= {moment.who for moment in self._story.seen("claim_refused", plan.unit)}
+            ),
+        )
+        self._note(
+            Moment(
+                elapsed_ms=self._elapsed_ms(),
+                who=COORDINATOR,
+                what="blocked",
+                unit=plan.unit,
+                blockers=readiness.blockers,
+                claims=len(self._ledger.peek(plan.task, self._me)),
+            )
+        )
+        self._settle(plan.requires)
+
+    def _settle(self, units: Iterable[str]) -> None:
+        """Integrate the first result of every unit that has none integrated."""
+        for unit in units:
+            if not self._gate.readiness(unit).satisfied:
+                self._integrate(self._story.seen("submitted", unit)[0])
+
+    def _integrate(self, result: Moment) -> None:
+        """Say, as a trusted adapter would, that this result is the one that is integrated."""
+        plan = self._story.plan(result.unit)
+        claim = self._ledger.lookup(plan.task, self._me, request_id=result.request_id or "")
+        number = len(self._story.seen("integrated")) + 1
+        self._gate.observe(
+            PrerequisiteObservation(
+                scope=SCOPE,
+                event_id=f"demo/{number}",
+                sequence=number,
+                binding=self._gate.graph.bindings[plan.unit],
+                state="integrated",
+                inputs_digest=claim.binding.inputs_digest,
+                integrated_revision=f"{number:040x}",
+                artifacts_digest=result.digest,
+                verification_reference="demo: nothing is verified",
+                integration_reference="demo: nothing is merged",
+            )
+        )
+        self._note(
+            Moment(
+                elapsed_ms=self._elapsed_ms(),
+                who=COORDINATOR,
+                what="integrated",
+                unit=plan.unit,
+                ready=self._ready(),
+                digest=result.digest,
+            )
+        )
+
+    def _ready(self) -> dict[str, str]:
+        """Return what can be handed out now, each unit with the inputs that it has."""
+        units = self._gate.ready_units()
+        return {unit: self._gate.readiness(unit).inputs_digest or "" for unit in units}
 
     # The acts.
 
     def _race(self, plan: Plan) -> None:
         self._until_submitted(plan, plan.policy.concurrent_slots)
+
+    def _overtake(self, plan: Plan) -> None:
+        self._until("a worker to win", lambda: bool(self._story.seen("acknowledged", plan.unit)))
+        winner = self._story.seen("acknowledged", plan.unit)[0]
+        calls: tuple[What, ...] = ("reserved", "reservation_repeated")
+        for what in calls:
+            _, record = self._gate.reserve_execution(
+                plan.unit,
+                plan.task,
+                self._me,
+                worker(winner.who),
+                request_id=winner.request_id or "",
+                epoch=winner.epoch or 0,
+                approver=self._approver,
+                approval_reference=APPROVAL,
+            )
+            self._look(plan, winner, what, created=record.created)
+        self._integrate(self._story.seen("submitted", plan.requires[0])[1])
+        self._stage.say(Proceed(plan.unit), (winner.who,))
+        self._until(f"{winner.who} to leave", lambda: bool(self._story.seen("released", plan.unit)))
+        self._until(
+            "word of the execution, which nobody has",
+            lambda: self._behind_execution >= _REFUSALS_TO_SEE,
+        )
+        self._ledger.reconcile_execution(
+            plan.task,
+            self._me,
+            request_id=winner.request_id or "",
+            epoch=winner.epoch or 0,
+            status="terminal",
+            evidence_reference=_EVIDENCE,
+            approver=self._approver,
+            approval_reference=APPROVAL,
+        )
+        self._look(plan, winner, "reconciled")
+        self._until_submitted(plan, 1)
 
     def _kill(self, plan: Plan) -> None:
         self._until(
@@ -138,40 +258,6 @@ class Director:
                 )
             ),
         )
-        self._until_submitted(plan, 1)
-
-    def _lose_sight(self, plan: Plan) -> None:
-        self._until("a worker to win", lambda: bool(self._story.seen("acknowledged", plan.unit)))
-        winner = self._story.seen("acknowledged", plan.unit)[0]
-        calls: tuple[What, ...] = ("reserved", "reservation_repeated")
-        for what in calls:
-            answer = self._ledger.reserve_dispatch(
-                plan.task,
-                self._me,
-                worker(winner.who),
-                request_id=winner.request_id or "",
-                epoch=winner.epoch or 0,
-                approver=self._approver,
-                approval_reference=APPROVAL,
-            )
-            self._look(plan, winner, what, created=answer.created)
-        self._stage.say(Proceed(plan.unit), (winner.who,))
-        self._until(f"{winner.who} to leave", lambda: bool(self._story.seen("released", plan.unit)))
-        self._until(
-            "word of the execution, which nobody has",
-            lambda: self._behind_execution >= _REFUSALS_TO_SEE,
-        )
-        self._ledger.reconcile_execution(
-            plan.task,
-            self._me,
-            request_id=winner.request_id or "",
-            epoch=winner.epoch or 0,
-            status="terminal",
-            evidence_reference=_EVIDENCE,
-            approver=self._approver,
-            approval_reference=APPROVAL,
-        )
-        self._look(plan, winner, "reconciled")
         self._until_submitted(plan, 1)
 
     # Watching.
@@ -238,7 +324,9 @@ class Director:
                 request_id=report.request_id,
                 slot=report.slot,
                 epoch=report.epoch,
+                inputs=report.inputs,
                 code=report.code,
+                blockers=report.blockers,
                 holder=report.holder,
                 digest=report.digest,
                 refusals=refusals,
@@ -272,15 +360,3 @@ class Director:
 
     def _elapsed_ms(self) -> int:
         return round((monotonic() - self._began) * 1000)
-
-    def _binding(self, plan: Plan) -> ClaimBinding:
-        """Bind the work to its unit and to what its prerequisites have handed in."""
-        handed_in = {
-            need: sorted(moment.digest or "" for moment in self._story.seen("submitted", need))
-            for need in plan.requires
-        }
-        return ClaimBinding(
-            work_unit_digest=plan.binding.work_unit_digest,
-            source_revision=plan.binding.source_revision,
-            inputs_digest=canonical_digest(handed_in),
-        )

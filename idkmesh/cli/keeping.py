@@ -174,11 +174,9 @@ def _ask(screen: Screen) -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         message = "expected --yes or a terminal to ask on, but there is neither; nothing changed"
         raise InvalidInput(message)
-    try:
-        agreed = click.confirm("Repair the clock?")
-    except click.Abort:
-        agreed = False
-    if not agreed:
+    sys.stdout.write("Repair the clock? [y/N] ")
+    sys.stdout.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         outcome.fail("repair-clock", "not agreed to; nothing changed", outcome.PROBLEMS)
 
 

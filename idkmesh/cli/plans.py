@@ -2,23 +2,22 @@
 
 from importlib import resources
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 import idkmesh
 from idkmesh import ActorContext, InvalidInput, ScopedResourceRef, TaskClaimPolicy, TenantScope
 from idkmesh.graph import DependencyGraph
-from idkmesh.prerequisites import WorkUnitSourceBinding
 from idkmesh.scalars import ActorType
 from idkmesh.workunit_files import load_work_units
 
-Act = Literal["race", "killed", "late", "unknown"]
+Act = Literal["race", "overtaken", "killed", "late"]
 
 SCOPE: Final = TenantScope("idkmesh-demo", "work-units")
 WORKERS: Final = ("ada", "bruno", "chen", "dilek")
-ACTS: Final[tuple[Act, ...]] = ("race", "killed", "late", "unknown")
 APPROVAL: Final = "demo/approval"
+MIN_UNITS: Final = 4  # one for each act
 MAX_UNITS: Final = 12
 RACE_SLOTS: Final = 2
 
@@ -36,24 +35,22 @@ class Plan(Struct, frozen=True, kw_only=True):
     Attributes:
         number: Its place in the story, from 1.
         unit: The WorkUnit's id.
-        kind: Its kind.
-        objective: What it is for.
-        requires: The units that must be done before it.
+        content: All of the WorkUnit.
+        revision: The source revision that it is bound to.
+        requires: The units that must be integrated before it.
         act: What happens on it.
         task: The task that stands for it in the ledger.
         policy: The limits of its claims.
-        binding: The content and the source revision that it is bound to.
     """
 
     number: int
     unit: str
-    kind: str
-    objective: str
+    content: dict[str, Any]
+    revision: str
     requires: tuple[str, ...]
     act: Act
     task: ScopedResourceRef
     policy: TaskClaimPolicy
-    binding: WorkUnitSourceBinding
 
 
 def make_plans(folder: Path | None = None) -> tuple[Plan, ...]:
@@ -63,13 +60,13 @@ def make_plans(folder: Path | None = None) -> tuple[Plan, ...]:
         folder: Holds one WorkUnit a ``*.json`` file; the examples by default.
 
     Raises:
-        InvalidInput: A file is no WorkUnit, there are too few or too many, or two would be
-            the same task (``invalid_input``).
+        InvalidInput: A file is no WorkUnit, there are too few or too many, none requires
+            another, or two would be the same task (``invalid_input``).
         ClaimError: The units do not fit each other; the code is the graph's.
     """
     loaded = load_work_units(folder or example_units())
-    if not len(ACTS) <= len(loaded) <= MAX_UNITS:
-        message = f"expected {len(ACTS)} to {MAX_UNITS} WorkUnits, but there are {len(loaded)}"
+    if not MIN_UNITS <= len(loaded) <= MAX_UNITS:
+        message = f"expected {MIN_UNITS} to {MAX_UNITS} WorkUnits, but there are {len(loaded)}"
         raise InvalidInput(message)
     units = {each["id"]: each for each in loaded}
     revisions = {
@@ -77,26 +74,30 @@ def make_plans(folder: Path | None = None) -> tuple[Plan, ...]:
         for unit, each in units.items()
     }
     graph = DependencyGraph(SCOPE, loaded, revisions)
-    plans = []
-    for number, unit in enumerate(graph.order, 1):
-        act = ACTS[number - 1] if number <= len(ACTS) else "race"
-        plans.append(
-            Plan(
-                number=number,
-                unit=unit,
-                kind=units[unit]["kind"],
-                objective=units[unit]["objective"],
-                requires=graph.requires[unit],
-                act=act,
-                task=ScopedResourceRef(SCOPE, "task", unit.replace("/", ".")),
-                policy=_policy(units[unit]["security"], act),
-                binding=graph.bindings[unit],
-            )
+    acts = _acts(graph)
+    plans = tuple(
+        Plan(
+            number=number,
+            unit=unit,
+            content=units[unit],
+            revision=revisions[unit],
+            requires=graph.requires[unit],
+            act=acts[unit],
+            task=ScopedResourceRef(SCOPE, "task", unit.replace("/", ".")),
+            policy=_policy(units[unit]["security"], acts[unit]),
         )
+        for number, unit in enumerate(graph.order, 1)
+    )
     if len({plan.task for plan in plans}) < len(plans):
         message = "expected ids that differ by more than '/' and '.', but two do not"
         raise InvalidInput(message)
-    return tuple(plans)
+    return plans
+
+
+def graph_of(plans: tuple[Plan, ...]) -> DependencyGraph:
+    """Return the graph of the plans' units, the same in whatever process it is made."""
+    revisions = {plan.unit: plan.revision for plan in plans}
+    return DependencyGraph(SCOPE, [plan.content for plan in plans], revisions)
 
 
 def example_units() -> Path:
@@ -132,6 +133,22 @@ def _actor(name: str, actor_type: ActorType, role: str) -> ActorContext:
         data_clearance="restricted",
         identity_revision="1",
     )
+
+
+def _acts(graph: DependencyGraph) -> dict[str, Act]:
+    """Give every unit its act.
+
+    The first that requires another is overtaken by the second of two results of that other,
+    which is therefore raced for.
+    """
+    overtaken = next((unit for unit in graph.order if graph.requires[unit]), None)
+    if overtaken is None:
+        message = "expected a WorkUnit that requires another, but there is none"
+        raise InvalidInput(message)
+    raced = graph.requires[overtaken][0]
+    acts: dict[str, Act] = dict.fromkeys(graph.order, "race")
+    others = [unit for unit in graph.order if unit not in {overtaken, raced}]
+    return acts | {overtaken: "overtaken", others[0]: "killed", others[1]: "late"}
 
 
 def _policy(security: dict[str, str], act: Act) -> TaskClaimPolicy:

@@ -93,9 +93,7 @@ class Teller:
     def sees(self, story: Story, moment: Moment) -> None:
         """Tell one moment."""
         if moment.what == "offered":
-            for plan in story.plans:
-                if plan.unit == moment.unit:
-                    self._heading(plan)
+            self._heading(story.plan(moment.unit))
             return
         told = words.line(story, moment)
         if told is None:
@@ -128,7 +126,10 @@ class Teller:
             self._row(self._text(f"{sign} ", colour), self._text(promise.text))
         if story.rebuilt is not None:
             of = story.rebuilt
-            figures = f"{of.events} events · {of.tasks} tasks · {of.claims} claims"
+            figures = (
+                f"{of.events} events · {of.tasks} tasks · {of.claims} claims"
+                f" · {of.observations} observations"
+            )
             self._row(Text("  "), self._text(figures, words.OVER))
         self._console.print()
         self._console.print(self._verdict(story))
@@ -142,10 +143,10 @@ class Teller:
     def _heading(self, plan: Plan) -> None:
         title = self._text(f"{plan.number}  {shown(plan.unit)}", "bold")
         after = f", after {', '.join(map(shown, plan.requires))}" if plan.requires else ""
-        title.append_text(self._text(f"  {plan.kind}{after}", words.OVER))
+        title.append_text(self._text(f"  {plan.content['kind']}{after}", words.OVER))
         self._console.print()
         self._console.print(Rule(title, align="left", style=words.OVER))
-        objective = " ".join(plan.objective.split())
+        objective = " ".join(plan.content["objective"].split())
         if len(objective) > _OBJECTIVE_SHOWN:
             objective = f"{objective[:_OBJECTIVE_SHOWN].rsplit(' ', 1)[0]} …"
         self._console.print(self._text(f"  {shown(objective)}", words.OVER))

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from idkmesh.cli import crew
 from idkmesh.cli.crew import Message, Report, Stop
+from idkmesh.cli.plans import Plan
 
 _FAREWELL_SECONDS: Final = 3
 
@@ -22,11 +23,13 @@ class Stage:
     Args:
         target: The ledger's file, which every worker opens for itself.
         names: The workers.
+        plans: What they may be offered.
     """
 
-    def __init__(self, target: str, names: Sequence[str]) -> None:
+    def __init__(self, target: str, names: Sequence[str], plans: tuple[Plan, ...]) -> None:
         self._target = target
         self._names = names
+        self._plans = plans
         self._processes: dict[str, SpawnProcess] = {}
         self._lines: dict[Connection, str] = {}
 
@@ -38,7 +41,10 @@ class Stage:
             for name in self._names:
                 ours, theirs = context.Pipe()
                 process = context.Process(
-                    target=crew.run, args=(name, self._target, theirs), name=name, daemon=True
+                    target=crew.run,
+                    args=(name, self._target, self._plans, theirs),
+                    name=name,
+                    daemon=True,
                 )
                 process.start()
                 theirs.close()  # so that the line ends when the worker does

@@ -5,7 +5,7 @@ It is drawn on a terminal only, and taken back when the work is done.
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -46,6 +46,7 @@ class Steps:
         labels: What each step does, in order.
         unit: What is counted.
         shown_after_seconds: How long the work may take without a bar, in seconds.
+        clock: Seconds from any fixed moment; for tests.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Steps:
         *labels: str,
         unit: str = "events",
         shown_after_seconds: float = _SHOWN_AFTER_SECONDS,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         terminal = sys.stderr.isatty()
         self._bar = Progress(
@@ -64,6 +66,7 @@ class Steps:
             redirect_stdout=False,
             redirect_stderr=False,
             disable=not terminal,
+            get_time=clock,
         )
         self._labels = iter(labels)
         self._unit = unit

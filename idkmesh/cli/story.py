@@ -15,6 +15,8 @@ What = (
         "offered",
         "killed",
         "gone",
+        "blocked",
+        "integrated",
         "reserved",
         "reservation_repeated",
         "reconciled",
@@ -35,12 +37,16 @@ class Moment(Struct, frozen=True, kw_only=True):
         request_id: The claim's request, if it is about one.
         slot: The claim's slot.
         epoch: The claim's fencing number.
+        inputs: The inputs that the claim was granted on.
         code: Why the ledger refused.
+        blockers: What the unit waited for.
+        claims: How many claims the unit's task had then.
+        ready: What could be handed out then: each unit with its inputs.
         holder: What held the slot when the worker asked for it.
         state: The claim's state, where the coordinator looked.
         occupancy: Its occupancy, where the coordinator looked.
         created: Whether this very call reserved the execution.
-        digest: What was submitted.
+        digest: What was submitted, or integrated.
         refusals: How often the unit was asked for in vain since its last grant.
         pid: The process that it happened to.
     """
@@ -52,7 +58,11 @@ class Moment(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
     slot: int | None = None
     epoch: int | None = None
+    inputs: str | None = None
     code: str | None = None
+    blockers: tuple[str, ...] | None = None
+    claims: int | None = None
+    ready: dict[str, str] | None = None
     holder: Holder | None = None
     state: ClaimState | None = None
     occupancy: Occupancy | None = None
@@ -80,6 +90,7 @@ class Rebuilt(Struct, frozen=True, kw_only=True):
     events: int
     tasks: int
     claims: int
+    observations: int
     equal: bool
 
 
@@ -134,11 +145,19 @@ class Story(Struct, kw_only=True):
             if moment.what == what and (unit is None or unit == moment.unit)
         ]
 
+    def before(self, moment: Moment, *whats: What) -> list[Moment]:
+        """Return the moments of some kinds that came before another moment."""
+        earlier = self.moments[: self.moments.index(moment)]
+        return [each for each in earlier if each.what in whats]
+
+    def plan(self, unit: str | None) -> Plan:
+        """Return a unit's plan."""
+        return next(plan for plan in self.plans if plan.unit == unit)
+
     def claim(self, moment: Moment) -> TaskClaim | None:
         """Return the claim, as it stood at the end, that a moment is about."""
-        tasks = {plan.unit: plan.task for plan in self.plans}
         for claim in self.claims:
-            if claim.request_id == moment.request_id and claim.task == tasks.get(moment.unit or ""):
+            if claim.request_id == moment.request_id and claim.task == self.plan(moment.unit).task:
                 return claim
         return None
 
@@ -166,7 +185,7 @@ class Story(Struct, kw_only=True):
                 {
                     "work_unit_id": plan.unit,
                     "task_id": plan.task.resource_id,
-                    "kind": plan.kind,
+                    "kind": plan.content["kind"],
                     "requires": list(plan.requires),
                     "act": plan.act,
                     "concurrent_slots": plan.policy.concurrent_slots,

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from idkmesh.cli.plans import Act, Plan
 from idkmesh.cli.story import Moment, Story, What
 from idkmesh.errors import ErrorCode
+from idkmesh.naming import shown
 from idkmesh.records import TaskClaim
 
 _DIGEST_SHOWN: Final = 15
@@ -27,9 +28,14 @@ LEGEND: Final = (
 
 HEADINGS: Final[dict[Act, str]] = {
     "race": "Everybody wants it. Each slot has one winner, and the others are refused.",
+    "overtaken": "The winner's inputs change: it is refused. Only evidence frees the slot.",
     "killed": "The winner is killed at work. Nobody tells the ledger; its lease runs out.",
     "late": "The winner falls asleep. When it hands in, somebody else has taken over.",
-    "unknown": "The winner starts an execution and leaves. Only evidence frees the slot.",
+}
+
+_REFUSED_FOR: Final[dict[str, str]] = {
+    ErrorCode.INPUTS_CHANGED: "is outdated",
+    ErrorCode.STALE_CLAIM: "came too late",
 }
 
 
@@ -58,19 +64,17 @@ class Fate(NamedTuple):
 
 def fate(story: Story, claim: TaskClaim) -> Fate:
     """Return what became of a claim, for the table at the end."""
-    moments = {
-        moment.what
+    told = {
+        moment.what: moment
         for moment in story.moments
         if moment.request_id == claim.request_id and story.claim(moment) == claim
     }
     if claim.submission_digest is not None:
         return Fate("✓", "handed in", WON)
-    if "killed" in moments:
+    if "killed" in told:
         return Fate("✗", "killed at work", REFUSED)
-    if "submission_refused" in moments:
-        return Fate("✗", "came too late", REFUSED)
-    if "reconciled" in moments:
-        return Fate("○", "gave it up", OVER)
+    if "submission_refused" in told:
+        return Fate("✗", _why(told["submission_refused"]), REFUSED)
     return Fate("○", "without a result", OVER)
 
 
@@ -89,24 +93,57 @@ def _place(moment: Moment) -> str:
     return f"slot {moment.slot} epoch {moment.epoch}"
 
 
+def _earlier(story: Story, moment: Moment) -> list[Moment]:
+    """Return the moments of the same kind and unit that came before."""
+    return [each for each in story.before(moment, moment.what) if each.unit == moment.unit]
+
+
 def _ready(_: Story, moment: Moment) -> Line:
     return Line("○", "ready", PLAIN, f"process {moment.pid} has opened the ledger")
 
 
-def _granted(_: Story, moment: Moment) -> Line:
-    if moment.epoch == 1:
-        return Line("●", "granted", WON, _place(moment))
-    rest = f"{_place(moment)} · takes over, after {moment.refusals} refusals"
+def _blocked(_: Story, moment: Moment) -> Line:
+    rest = f"everybody asked in vain; claims written: {moment.claims}"
+    return Line("○", "blocked", PLAIN, rest)
+
+
+def _integrated(story: Story, moment: Moment) -> Line:
+    names = brief(story.plans)
+    ready = ", ".join(shown(names[unit]) for unit in moment.ready or {})
+    done = f"{shown(names[moment.unit or ''])} · {short(moment.digest or '')}"
+    return Line("✓", "integrated", WON, f"{done} · ready now: {ready or 'nothing'}")
+
+
+def _granted(story: Story, moment: Moment) -> Line:
+    before = _earlier(story, moment)
+    if moment.inputs not in {each.inputs for each in before}:
+        new = "on new inputs" if before else "on inputs"
+        rest = f"{_place(moment)} · {new} {short(moment.inputs or '')}"
+    elif moment.epoch == 1:
+        rest = _place(moment)
+    else:
+        rest = f"{_place(moment)} · takes over, after {moment.refusals} refusals"
     return Line("●", "granted", WON, rest)
 
 
 def _claim_refused(story: Story, moment: Moment) -> Line | None:
     if moment.holder == "an execution":
         return Line("✗", "refused", REFUSED, f"{moment.code}: it may be running")
-    acts = {plan.unit: plan.act for plan in story.plans}
-    if moment.code == ErrorCode.TASK_CAPACITY_RESERVED and acts[moment.unit or ""] != "race":
+    if moment.code == ErrorCode.TASK_NOT_READY:
+        if moment.code in {each.code for each in _earlier(story, moment)}:
+            return None  # one speaks for all
+        return Line("✗", "refused", REFUSED, f"{moment.code}: {_blockers(story, moment)}")
+    if moment.code != ErrorCode.TASK_CAPACITY_RESERVED:
+        return _with_meaning("refused", moment)
+    if story.plan(moment.unit).act != "race":
         return None  # they all keep asking; the next grant says how often in vain
     return Line("✗", "refused", REFUSED, f"{moment.code}: no slot is free")
+
+
+def _blockers(story: Story, moment: Moment) -> str:
+    names = brief(story.plans)
+    parts = [blocker.partition(":") for blocker in moment.blockers or ()]
+    return ", ".join(f"{reason}:{shown(names[unit])}" for reason, _, unit in parts)
 
 
 def _killed(_: Story, moment: Moment) -> Line:
@@ -123,7 +160,12 @@ def _submitted(_: Story, moment: Moment) -> Line:
 
 
 def _submission_refused(_: Story, moment: Moment) -> Line:
-    return Line("✗", "refused", REFUSED, f"{_place(moment)} · {moment.code}, it came too late")
+    rest = f"{_place(moment)} · {moment.code}: {_why(moment)}"
+    return Line("✗", "refused", REFUSED, rest)
+
+
+def _why(refused: Moment) -> str:
+    return _REFUSED_FOR.get(refused.code or "", "refused")
 
 
 def _released(story: Story, moment: Moment) -> Line | None:
@@ -153,7 +195,11 @@ def _lost(_: Story, moment: Moment) -> Line:
 
 
 def _failed(_: Story, moment: Moment) -> Line:
-    return Line("✗", "failed", REFUSED, f"{moment.code}: {ErrorCode(moment.code or '').meaning}")
+    return _with_meaning("failed", moment)
+
+
+def _with_meaning(word: str, moment: Moment) -> Line:
+    return Line("✗", word, REFUSED, f"{moment.code}: {ErrorCode(moment.code or '').meaning}")
 
 
 def _gone(_: Story, __: Moment) -> Line:
@@ -162,6 +208,8 @@ def _gone(_: Story, __: Moment) -> Line:
 
 _TOLD: Final[dict[What, Callable[[Story, Moment], Line | None]]] = {
     "ready": _ready,
+    "blocked": _blocked,
+    "integrated": _integrated,
     "granted": _granted,
     "claim_refused": _claim_refused,
     "killed": _killed,

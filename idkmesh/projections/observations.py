@@ -1,5 +1,8 @@
 """The fold of a scope's observations: every one that was retained, and each unit's latest."""
 
+from collections.abc import Callable
+from typing import Final
+
 from msgspec import Struct
 
 from idkmesh.errors import ErrorCode, StoreError
@@ -120,3 +123,8 @@ def evolve(state: Observations, event: PrerequisiteObserved) -> None:
     state.know(observed)
     state.added.append(observed)
     state.version += 1
+
+
+APPLIERS: Final[dict[type[PrerequisiteObserved], Callable[..., None]]] = {
+    PrerequisiteObserved: evolve
+}

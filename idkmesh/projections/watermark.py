@@ -1,7 +1,10 @@
 """The watermark: the latest time that the ledger has acted at, which is the last row's."""
 
+from collections.abc import Callable
+from typing import Final
+
 from idkmesh.errors import ErrorCode, StoreError
-from idkmesh.events.types import ClockRepaired, Event
+from idkmesh.events.types import ClockObserved, ClockRepaired, Event
 
 
 def evolve(watermark: int, event: Event, at: int) -> int:
@@ -25,3 +28,9 @@ def evolve(watermark: int, event: Event, at: int) -> int:
         message = "expected time not to run backwards along the log, but it does"
         raise StoreError(ErrorCode.STORE_CORRUPT, message)
     return at
+
+
+APPLIERS: Final[dict[type[Event], Callable[..., int]]] = {
+    ClockObserved: evolve,
+    ClockRepaired: evolve,
+}
