@@ -74,11 +74,8 @@ def export_lines(
     store = SqliteStore.open(target, read_only=True, log_only=True)
     try:
         with store.read() as session:
-            total = session.head().sequence
-            for row in session.log():
+            for row in _counted(session.log(), session.head().sequence, progress):
                 yield _writer.encode(line_of(row)) + b"\n"
-                if progress is not None and not row.sequence & 0x3FF:
-                    progress(row.sequence, total)
     finally:
         store.close()
 

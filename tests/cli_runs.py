@@ -154,7 +154,7 @@ def asked(answer: bytes | signal.Signals, *arguments: object) -> tuple[int, str]
                 screen += read
                 if b"[y/N] " in read and isinstance(answer, bytes):
                     os.write(ours, answer)
-                elif b"[y/N] " in read:
+                elif b"[y/N] " in read and isinstance(answer, signal.Signals):
                     process.send_signal(answer)
         return process.wait(timeout=HANG_SECONDS), COLOUR.sub("", screen.decode())
     finally:

@@ -17,6 +17,12 @@ from idkmesh.cli.story import Story
 IDKMESH: Final = [sys.executable, "-W", "error", "-c", "from idkmesh.cli import main; main()"]
 HANG_SECONDS: Final = 120
 
+# The example WorkUnits.
+RESEARCH: Final = "trip-import/research-timestamps"
+CODE: Final = "trip-import/code-timestamps"
+REVIEW: Final = "trip-import/review-timestamps"
+TEST: Final = "trip-import/test-timestamps"
+
 
 class Ran(NamedTuple):
     """What a program left: its code and what it printed."""

@@ -6,6 +6,8 @@ is a ledger that went through everything there is. Both are made once and copied
 
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -42,6 +44,7 @@ CONTEST = TaskClaimPolicy(
 )
 APPROVED: dict[str, Any] = {"approver": CHIEF, "approval_reference": "CHG-7"}
 
+C1 = "acme/apollo/task/C-1"
 T1 = "acme/apollo/task/T-1"
 GEMINI_T1 = "acme/gemini/task/T-1"
 SEEN = "acme/apollo/observations"
@@ -182,6 +185,29 @@ def world(path: Path) -> Path:
     """Put a copy at the path of a ledger that went through everything."""
     path.write_bytes(_made("world"))
     return path
+
+
+@contextmanager
+def writers(path: Path, *names: str, tasks: int) -> Iterator[None]:
+    """Let processes write to a ledger during the block, three events a task; see them end."""
+    program = str(Path(__file__).with_name("process_replay_writer.py"))
+    running = [
+        subprocess.Popen(
+            [sys.executable, program, str(path), name, str(tasks)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    try:
+        outputs = [process.stdout for process in running if process.stdout is not None]
+        assert [output.readline() for output in outputs] == ["writing\n"] * len(names)
+        yield
+        assert [output.readline() for output in outputs] == ["done\n"] * len(names)
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
 
 
 # Forging.

@@ -10,21 +10,31 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from demo_runs import Ran, Runs, perform, write_units
+from demo_runs import CODE, RESEARCH, REVIEW, TEST, Ran, Runs, perform, write_units
 from msgspec.structs import replace
 
-from idkmesh import ClaimLedger, InvalidInput
+from idkmesh import ClaimError, ClaimLedger, ErrorCode
 from idkmesh.cli import crew, show, verbs, words
 from idkmesh.cli.crew import Report
-from idkmesh.cli.plans import SCOPE, dispatcher, example_units, make_plans
+from idkmesh.cli.demo import play
+from idkmesh.cli.director import Director
+from idkmesh.cli.plans import SCOPE, dispatcher, make_plans
 from idkmesh.cli.story import Moment, Promise, Story
 
-RESEARCH = "trip-import/research-timestamps"
-CODE = "trip-import/code-timestamps"
-REVIEW = "trip-import/review-timestamps"
-TEST = "trip-import/test-timestamps"
-
-PROMISES = ["processes", "race", "killed", "takeover", "late", "held", "freed", "rebuilt"]
+PROMISES = [
+    "processes",
+    "race",
+    "blocked",
+    "admitted",
+    "overtaken",
+    "held",
+    "freed",
+    "killed",
+    "takeover",
+    "late",
+    "ready",
+    "rebuilt",
+]
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +57,19 @@ def test_keeps_every_promise(runs: Runs) -> None:
     assert (runs.json.code, runs.json.err) == (0, "")
     assert runs.document["complete"] is True
     assert [promise["name"] for promise in runs.document["promises"]] == PROMISES
-    assert [promise["kept"] for promise in runs.document["promises"]] == [True] * 8
+    assert [promise["kept"] for promise in runs.document["promises"]] == [True] * 12
     assert (runs.text.code, runs.text.err) == (0, "")
 
 
 def test_one_task_a_work_unit(runs: Runs) -> None:
     """Each WorkUnit becomes a task, prerequisites first, and each misfortune befalls one."""
     tasks = [(each["work_unit_id"], each["act"]) for each in runs.document["tasks"]]
-    assert tasks == [(RESEARCH, "race"), (CODE, "killed"), (REVIEW, "late"), (TEST, "unknown")]
+    assert tasks == [
+        (RESEARCH, "race"),
+        (CODE, "overtaken"),
+        (REVIEW, "killed"),
+        (TEST, "late"),
+    ]
 
 
 def test_workers_are_processes(runs: Runs) -> None:
@@ -84,7 +99,7 @@ def test_late_submission_is_stale(runs: Runs) -> None:
     told = [
         (moment["what"], moment["epoch"], moment.get("code"))
         for moment in runs.document["moments"]
-        if moment.get("unit") == REVIEW
+        if moment.get("unit") == TEST
         and moment["what"] in {"granted", "submitted", "submission_refused"}
     ]
     assert told[:2] == [("granted", 1, None), ("granted", 2, None)]
@@ -93,7 +108,7 @@ def test_late_submission_is_stale(runs: Runs) -> None:
 
 def test_unknown_execution_holds_its_slot(runs: Runs) -> None:
     """From the reservation to the evidence whoever asks is refused; behind it somebody is not."""
-    told = [moment for moment in runs.document["moments"] if moment.get("unit") == TEST]
+    told = [moment for moment in runs.document["moments"] if moment.get("unit") == CODE]
     order = [moment["what"] for moment in told]
     held = told[order.index("reserved") : order.index("reconciled")]
     refused = [moment["code"] for moment in held if moment.get("holder") == "an execution"]
@@ -136,6 +151,20 @@ def test_exits_1_where_the_story_stops_short(runs: Runs, monkeypatch: pytest.Mon
     assert (ran.code, ran.err) == (1, "idkmesh demo: waited 15 seconds for a worker, in vain\n")
 
 
+def test_refusal_ends_the_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal that nobody arranged ends the story, which is told and judged up to there."""
+    refusal = ClaimError(ErrorCode.CLOCK_ROLLBACK, "expected time to go on, but it did not")
+
+    def refuse(_: Director) -> None:
+        raise refusal
+
+    monkeypatch.setattr(Director, "direct", refuse)
+    out = io.StringIO()
+    story = play(tmp_path / "claims.sqlite3", make_plans(), show.Document(out), kept=False)
+    assert json.loads(out.getvalue())["broken"] == story.broken == str(refusal)
+    assert [promise.name for promise in story.promises if promise.kept] == ["processes"]
+
+
 # How it is shown.
 
 
@@ -172,12 +201,24 @@ def test_names_cannot_steer(runs: Runs) -> None:
 def test_story_is_told(runs: Runs) -> None:
     """The text has who won what, the takeovers, the refusals, every claim and every promise."""
     text = runs.text.out
-    for word in ("slot 1 epoch 1", "SIGKILL", "stale_claim", "task_capacity_reserved"):
+    for word in (
+        "slot 1 epoch 1",
+        "task_capacity_reserved",
+        "task_not_ready: prerequisite_missing:research-timestamps\n",
+        "everybody asked in vain; claims written: 0\n",
+        "· ready: code-timestamps\n",
+        "slot 0 epoch 2 · on new inputs sha256:",
+        "inputs_changed",
+        "SIGKILL",
+        "stale_claim",
+        "· ready: nothing\n",
+    ):
         assert word in text
-    assert text.count("slot 0 epoch 2 · takes over, after") == 3
+    assert text.count("task_not_ready") == 2  # one speaks for all who asked for the same unit
+    assert text.count("slot 0 epoch 2 · takes over, after") == 2
     assert text.count("✓ handed in") == 2 * 5  # a line and a row for each
     assert "● holds a claim   ✓ counts   ✗ refused or dead   ? may be running   ○ over" in text
-    assert text.count("\n  ✓ ") == 8
+    assert text.count("\n  ✓ ") == 12
     assert text.endswith("\nEverything that was promised was seen.\n")
 
 
@@ -262,49 +303,6 @@ def test_too_few_units_are_refused(tmp_path: Path) -> None:
     assert not ledger.exists()
 
 
-def test_units_of_one_task_are_refused(tmp_path: Path) -> None:
-    """Two units whose ids differ by '/' and '.' alone would be one task, and are refused."""
-    folder = write_units(tmp_path / "units")
-    one = json.loads((folder / "01-research-timestamps.json").read_text(encoding="utf-8"))
-    twin = {**one, "id": "trip-import.research-timestamps"}
-    (folder / "05-twin.json").write_text(json.dumps(twin), encoding="utf-8")
-    with pytest.raises(InvalidInput, match="differ by more than"):
-        make_plans(folder)
-
-
-def test_more_units_are_raced_for(tmp_path: Path) -> None:
-    """Whatever units come behind the first four are raced for like the first."""
-    folder = write_units(tmp_path / "units")
-    one = json.loads((folder / "04-review-timestamps.json").read_text(encoding="utf-8"))
-    more = {**one, "id": "trip-import/z"}
-    (folder / "05-more.json").write_text(json.dumps(more), encoding="utf-8")
-    acts = [(plan.unit, plan.act, plan.policy.concurrent_slots) for plan in make_plans(folder)]
-    assert acts[4] == ("trip-import/z", "race", 2)
-
-
-def test_policy_is_the_units_own(tmp_path: Path) -> None:
-    """A task's risk and data class are its WorkUnit's."""
-    security = {
-        "risk_class": "high",
-        "data_classification": "confidential",
-        "minimum_worker_trust": "trusted",
-        "sandbox_required": True,
-    }
-    folder = write_units(tmp_path / "units", security=security)
-    policies = [plan.policy for plan in make_plans(folder)]
-    assert {(each.risk, each.data_classification) for each in policies} == {
-        ("high", "confidential")
-    }
-
-
-def test_packaged_units_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy of the examples inside the package is used where it is, else the checkout's."""
-    monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
-    assert example_units().parts[-2:] == ("examples", "work-units")
-    (tmp_path / "work-units").mkdir()
-    assert example_units() == tmp_path / "work-units"
-
-
 @pytest.mark.parametrize("missing", ["click", "rich"])
 def test_missing_extra_is_named(missing: str) -> None:
     """Without the extra's packages the command says in one line what to install, and exits 2."""
@@ -325,7 +323,7 @@ def test_worker_says_what_its_ledger_lacks(tmp_path: Path, monkeypatch: pytest.M
     """A worker that cannot use the ledger says so in one report, and ends without a traceback."""
     monkeypatch.setattr("signal.signal", lambda *_: None)  # this process keeps its handlers
     ours, theirs = Pipe()
-    crew.run("ada", str(tmp_path), theirs)
+    crew.run("ada", str(tmp_path), make_plans(), theirs)
     assert ours.recv() == Report("failed", code="store_unsafe")
     story = Story(plans=(), ledger=None, coordinator_pid=1)
     moment = Moment(elapsed_ms=0, who="ada", what="failed", code="store_unsafe")

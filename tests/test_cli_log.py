@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from builders import OTHER_SCOPE, Clock, actor, opened, task
 from cli_runs import contested, idkmesh, put_anew
-from replay_builders import life, rows_of, world
+from replay_builders import edited, forge, life, rows_of, unguarded, world
 from store_checks import LOCK_FILES, foreign
 
 from idkmesh import TaskClaimPolicy
@@ -146,6 +146,29 @@ def test_a_row_that_does_not_read_is_printed_and_exits_1(path: Path) -> None:
     assert broken["body"] == '{"type":"claim.stolen.v9"}'
     assert broken["error"]["code"] == "store_newer"
     assert broken["sequence"] == 5
+
+
+def test_what_stands_before_bytes_that_are_no_text_is_printed(path: Path) -> None:
+    """A row that is not even text ends the log with exit 3, behind everything before it."""
+    with unguarded(life(path)) as connection:
+        connection.execute("UPDATE events SET body = CAST(x'7bff' AS TEXT) WHERE sequence = 5")
+    ran = idkmesh("log", path)
+    assert ran.code == 3
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["1", "2", "3", "4"]
+    assert ran.err == (
+        "idkmesh log: store_corrupt: expected text in UTF-8, but the file holds other bytes\n"
+    )
+
+
+@pytest.mark.parametrize("verb", ["show", "history"])
+def test_an_event_that_does_not_fold_is_named(path: Path, verb: str) -> None:
+    """Where a task's events do not fold, the first that does not is named, and the code is 3."""
+    forge(life(path), edited(4, lease_until=5))
+    ran = idkmesh(verb, path, "T-1")
+    assert ran.code == 3
+    assert ran.err.startswith(f"idkmesh {verb}: store_corrupt: event 4 does not fold: expected")
+    assert ran.err.count("\n") == 1
+    assert len(objects("log", path)) == 14
 
 
 def test_log_refuses_a_position_of_another_log(contest: Path) -> None:

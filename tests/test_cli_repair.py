@@ -10,6 +10,7 @@ from replay_builders import rows_of
 
 from idkmesh import ClaimError, ClaimLedger, TaskClaimPolicy
 from idkmesh.clock import SystemClock
+from idkmesh.repair import plan_repair, repair_clock
 
 AHEAD = 4_000_000_000
 WEEK = 604_800
@@ -139,6 +140,18 @@ def test_evidence_that_is_none_is_usage(ahead: Path, evidence: str) -> None:
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("idkmesh repair-clock: invalid_input: expected --evidence to be")
     assert not is_repaired(ahead)
+
+
+def test_an_older_ledger_is_repaired_and_upgraded(path: Path) -> None:
+    """A ledger of an earlier version can be repaired, and is one of today's afterwards."""
+    older = (Path(__file__).parent / "fixtures" / "ledger-v1.sqlite3").read_bytes()
+    path.write_bytes(older)
+    plan = plan_repair(path, clock=lambda: 1_000_000_000)
+    assert [claim.request_id for claim in plan.expired] == ["r-1"]
+    assert path.read_bytes() == older
+    done = repair_clock(path, evidence="ticket 8", clock=lambda: 1_000_000_000)
+    assert done == plan
+    assert idkmesh("verify", path).code == 0
 
 
 def test_without_evidence_it_is_usage(ahead: Path) -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import unicodedata
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ STEERING = {
 }
 # What a text of an event may hold: no control characters, but all else.
 TEXT = "".join(each for each in STEERING if unicodedata.category(each) not in {"Cc", "Cs"})
+FILLING = "checking the log, making the tables, checking the pages, verifying the log"
 MARKUP = "[red]x[/red] [blink] [/] :smile: [link=http://x]y[/link]"
 
 
@@ -300,9 +302,44 @@ def test_no_bar_goes_into_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_quick_work_shows_no_bar(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done before the bar is due leaves nothing on the terminal."""
-    monkeypatch.setattr("idkmesh.cli.steps._SHOWN_AFTER_SECONDS", 3600)
+    monkeypatch.setattr("idkmesh.cli.keeping.Steps", partial(Steps, shown_after_seconds=3600))
     ran = on_terminal(monkeypatch, "verify", life(path))
     assert (ran.code, ran.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "labels"),
+    [
+        ("verify L", "checking the pages, verifying the log"),
+        ("rebuild L", "making the tables, checking the pages, verifying the log"),
+        ("rebuild L N", f"reading the log, {FILLING}"),
+        ("export L N", "writing the log"),
+        ("import X N", f"reading the lines, {FILLING}"),
+        ("backup L N", "copying, checking the pages, verifying the log"),
+        ("tasks L", "folding the log"),
+    ],
+)
+def test_every_step_of_a_verb_has_its_name(
+    path: Path, monkeypatch: pytest.MonkeyPatch, words: str, labels: str
+) -> None:
+    """A verb that may take long says of each of its steps what it is, and of most how long."""
+    names = {"L": life(path), "N": path.with_name("new"), "X": path.with_name("lines")}
+    assert idkmesh("export", path, names["X"]).code == 0
+    begun: list[tuple[str, int]] = []
+
+    class Told(Steps):
+        def _advance(self, done: int, total: int, unit: str) -> None:
+            super()._advance(done, total, unit)
+            if done == 0:
+                (shown,) = self._bar.tasks
+                begun.append((shown.description, total))
+
+    for module in ("keeping", "looking"):
+        monkeypatch.setattr(f"idkmesh.cli.{module}.Steps", Told)
+    assert idkmesh(*(names.get(word, word) for word in words.split())).code == 0
+    assert ", ".join(label for label, _ in begun) == labels
+    unknown = {label for label, total in begun if total == 0}
+    assert unknown <= {"copying", "checking the pages"}
 
 
 def test_lines_are_counted_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

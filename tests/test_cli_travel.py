@@ -128,7 +128,7 @@ def test_what_is_no_seal_is_usage(path: Path, tmp_path: Path, content: bytes) ->
 def test_a_seal_that_cannot_be_read_exits_3(path: Path, tmp_path: Path) -> None:
     """A seal's file that is not there exits 3 in one line."""
     ran = idkmesh("verify", life(path), "--seal", f"@{tmp_path / 'none'}")
-    assert ran == (3, "", "idkmesh verify: cannot read or write: No such file or directory\n")
+    assert ran == (3, "", "idkmesh verify: ENOENT: No such file or directory\n")
 
 
 # Rebuilding.

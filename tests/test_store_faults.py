@@ -74,8 +74,9 @@ def test_an_io_error_while_turning_to_wal_is_refused(
 
 def test_a_ledger_is_made_wholly_or_not_at_all(path: Path, disk: FaultVFS) -> None:
     """Whichever call fails while a ledger is made, the file becomes a sound ledger afterwards."""
-    SqliteStore.open(path, vfs=disk.name).close()
+    made = SqliteStore.open(path, vfs=disk.name)
     calls = list(disk.calls)
+    made.close()
     for place, call in enumerate(calls):
         fresh = path.with_name(f"fresh-{place}.sqlite3")
         disk.fail(call, calls[: place + 1].count(call))

@@ -45,7 +45,7 @@ def others_mark(path: Path) -> None:
 def newer(path: Path) -> None:
     """Make a ledger of the next version."""
     ledger(path)
-    with_statements(path, "PRAGMA user_version = 2")
+    with_statements(path, "PRAGMA user_version = 3")
 
 
 def ledger(path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from idkmesh import AuthorizationPolicy, ClaimLedger
+from idkmesh import AuthorizationPolicy, ClaimError, ClaimLedger
 from idkmesh.cli.director import Audience, Director, StoppedShort
 from idkmesh.cli.plans import SCOPE, WORKERS, Plan, dispatcher
 from idkmesh.cli.promises import check
@@ -24,7 +24,6 @@ def play(target: Path, plans: tuple[Plan, ...], audience: Audience, *, kept: boo
 
     Raises:
         StoreError: The file cannot be made or used; the code is the store's.
-        ClaimError: The clock went back (``clock_rollback``).
     """
     store = SqliteStore.open(target)
     with ClaimLedger(store, AuthorizationPolicy.enterprise_baseline()) as ledger:
@@ -35,7 +34,7 @@ def play(target: Path, plans: tuple[Plan, ...], audience: Audience, *, kept: boo
         with Stage(str(target), WORKERS, plans) as stage:
             try:
                 Director(story, ledger, stage, audience).direct()
-            except StoppedShort as reason:
+            except (StoppedShort, ClaimError) as reason:
                 story.broken = str(reason)
         story.crew = tuple(
             Member(name=name, pid=pid, exit_code=stage.exit_codes[name])

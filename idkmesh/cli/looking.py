@@ -1,7 +1,10 @@
 """The verbs that look: what happened, who holds what, and how it stood at an earlier point."""
 
+import os
 import select
+import stat
 import sys
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -180,13 +183,12 @@ def history_(ledger: str, task: str, *, scope: TenantScope | None, as_json: bool
 
 def _pause() -> bool:
     """Wait a moment for news; notice at once when whoever reads the output has gone."""
-    try:
-        descriptor = sys.stdout.fileno()
-    except OSError:
-        descriptor = -1  # an output without a descriptor, which nobody can leave
     watched = select.poll()
-    if descriptor >= 0:
-        watched.register(descriptor, 0)
-    if watched.poll(_PAUSE_MILLISECONDS):
-        raise BrokenPipeError
+    with suppress(OSError):  # an output without a descriptor is nobody's to leave
+        descriptor = sys.stdout.fileno()
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            watched.register(descriptor, 0)
+    for _, event in watched.poll(_PAUSE_MILLISECONDS):
+        if event & (select.POLLERR | select.POLLHUP):
+            raise BrokenPipeError
     return True

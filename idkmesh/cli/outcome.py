@@ -1,5 +1,6 @@
 """How a verb ends: its exit codes, and every error as one line on the error output."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -44,8 +45,12 @@ def told(verb: str) -> Iterator[None]:
     try:
         try:
             yield
-        finally:
+        except KeyboardInterrupt:
+            raise  # a reader that has stopped would let a flush wait
+        except BaseException:
             sys.stdout.flush()
+            raise
+        sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()
         sys.exit(READER_GONE)
@@ -56,7 +61,8 @@ def told(verb: str) -> Iterator[None]:
     except ClaimError as error:
         fail(verb, error, USAGE if error.code is ErrorCode.INVALID_INPUT else PROBLEMS)
     except OSError as error:
-        fail(verb, f"cannot read or write: {error.strerror or 'the system refused'}", UNREADABLE)
+        name = errno.errorcode.get(error.errno or 0, "OSError")
+        fail(verb, f"{name}: {error.strerror or 'the system refused'}", UNREADABLE)
 
 
 def fail(verb: str, message: object, code: int) -> NoReturn:

@@ -81,10 +81,9 @@ def _admitted(story: Story) -> bool:
 
 def _on_its_inputs(story: Story, granted: Moment) -> bool:
     claim = story.claim(granted)
-    looks = story.before(granted, "offered", "integrated")
-    return claim is not None and claim.binding.inputs_digest == granted.inputs == (
-        looks[-1].ready or {}
-    ).get(granted.unit or "")
+    ready = story.before(granted, "offered", "integrated")[-1].ready or {}
+    inputs = ready.get(granted.unit or "")
+    return claim is not None and claim.binding.inputs_digest == granted.inputs == inputs
 
 
 def _overtaken(story: Story) -> bool:
@@ -107,7 +106,6 @@ def _was_overtaken(story: Story, refused: Moment) -> bool:
     return (
         [moment.what for moment in turns][-2:] == ["granted", "integrated"]
         and len(set(integrated)) == len(integrated) > 1
-        and claim.state == "released"
         and claim.submission_digest is None
         and successor.binding.inputs_digest != claim.binding.inputs_digest
         and successor.submission_digest is not None

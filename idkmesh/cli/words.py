@@ -110,8 +110,8 @@ def _blocked(_: Story, moment: Moment) -> Line:
 def _integrated(story: Story, moment: Moment) -> Line:
     names = brief(story.plans)
     ready = ", ".join(shown(names[unit]) for unit in moment.ready or {})
-    done = f"{shown(names[moment.unit or ''])} · {short(moment.digest or '')}"
-    return Line("✓", "integrated", WON, f"{done} · ready now: {ready or 'nothing'}")
+    done = f"{shown(names[moment.unit or ''])} {short(moment.digest or '')}"
+    return Line("✓", "integrated", WON, f"{done} · ready: {ready or 'nothing'}")
 
 
 def _granted(story: Story, moment: Moment) -> Line:

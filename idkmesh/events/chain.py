@@ -29,10 +29,8 @@ def link(previous: bytes, columns: Columns) -> bytes:
         previous: The scope's previous value, ``START`` at first.
         columns: sequence, scope, number, stream, version, at, type and body, as in the table.
     """
-    integers = columns[0], columns[2], columns[4], columns[5]
-    sequence, number, version, at = [b"%d" % each for each in integers]
-    scope, stream, kind, body = [
-        each.encode() for each in (columns[1], columns[3], columns[6], columns[7])
+    sequence, scope, number, stream, version, at, kind, body = [
+        str(each).encode() for each in columns
     ]
     size = _SIZES
     return sha256(

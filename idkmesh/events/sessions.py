@@ -25,44 +25,63 @@ _APPEND: Final = _SQL["append"]
 
 
 class Session:
-    """What reading and writing have in common: a connection that is this thread's."""
+    """What reading and writing have in common: a connection that is this thread's.
 
-    __slots__ = ("_connection", "_handle", "_store")
+    An interrupt (Ctrl-C) may come between any two steps, before the first of ``__exit__``
+    too. Therefore ending is safe to repeat, and a session that is dropped without it ends.
+    One that has ended becomes a plain ``Session``, which has no ``__del__``: an interrupt in
+    there would be lost.
+    """
 
     def __init__(self, store: "SqliteStore") -> None:
         self._store = store
-        self._handle: Handle
+        self._handle: Handle | None = None
         self._connection: apsw.Connection
 
-    def _begin(self, statement: str, deadline: float | None = None) -> None:
-        """Take the thread's connection and begin; on failure, leave nothing taken."""
-        handle = self._handle = self._store.handle()
-        handle.lock.acquire()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _begin(self, statement: str, deadline: float) -> None:
+        """Take the thread's connection and begin; whoever calls ends it, whatever happens."""
+        handle = self._store.handle()
+        if not handle.lock.acquire(deadline):
+            message = "expected the connection to be free, but a call of this thread is using it"
+            raise StoreError(ErrorCode.STORE_LOCKED, message)
+        self._handle = handle
         self._connection = handle.connection
+        self._store.require_open()  # it may have been closed while this thread waited
         try:
-            self._store.require_open()  # it may have been closed while this thread waited
-            if deadline is not None:
-                left = max(0.0, deadline - monotonic())
-                self._connection.set_busy_timeout(round(left * 1000))
+            self._connection.set_busy_timeout(round(max(0.0, deadline - monotonic()) * 1000))
             self._connection.execute(statement)
-        except BaseException as error:
-            self._end()
-            if isinstance(error, apsw.Error):
-                raise engine.translated(error) from error
-            raise
+        except apsw.Error as error:
+            raise engine.translated(error) from error
 
     def _end(self) -> None:
-        """Undo whatever was not committed, and let the connection go."""
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except apsw.Error:
-            # Nothing was committed, which is all that an end must see to.
-            self._store.drop(self._handle)
-        finally:
-            self._handle.lock.release()
+        """Undo whatever was not committed, let everything go, and be over."""
+        self._undo()
+        self.__class__ = Session  # all of them have one layout
+
+    def _undo(self) -> None:
+        handle: Handle | None = getattr(self, "_handle", None)  # interrupted in the making
+        if handle is None:
+            return
+        if self._store.is_at_home():  # in a forked child all of this is the parent's
+            try:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            except apsw.Error:
+                # Nothing was committed, which is all that an end must see to.
+                self._store.drop(handle)
+            self._store.let_go(handle)
+        self._handle = None
 
     def rows(self, sql: str, bindings: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        self._require_home()
         try:
             return self._connection.execute(sql, bindings).fetchall()
         except apsw.Error as error:
@@ -111,6 +130,7 @@ class Session:
         return [name for (name,) in self.rows(_SQL["streams"])]
 
     def each(self, sql: str, bindings: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        self._require_home()
         try:
             yield from self._connection.execute(sql, bindings)
         except apsw.Error as error:
@@ -118,55 +138,61 @@ class Session:
         except UnicodeDecodeError as error:
             raise _not_text() from error
 
+    def _require_home(self) -> None:
+        """Refuse to go on in a child that was forked inside this session."""
+        if not self._store.is_at_home():
+            self._store.require_open()
+
 
 class ReadSession(Session):
     """A reader's session: its first look fixes the point, and no lock is taken."""
 
-    __slots__ = ()
-
     def __enter__(self) -> Self:
-        self._begin("BEGIN")
+        try:
+            self._begin("BEGIN", monotonic() + self._store.busy_timeout_seconds)
+        except BaseException:
+            self._end()
+            raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __del__(self) -> None:
         self._end()
 
 
 class WriteSession(Session):
     """The writer's session: BEGIN IMMEDIATE, in turn, within the one busy timeout."""
 
-    __slots__ = ("_scope_heads", "_sequence")
+    def __init__(self, store: "SqliteStore") -> None:
+        super().__init__(store)
+        self._has_turn = False
+        self._sequence = -1
+        self._scope_heads: dict[str, tuple[int, bytes]] = {}
 
     def __enter__(self) -> Self:
         store = self._store
         store.require_writable()
         deadline = monotonic() + store.busy_timeout_seconds
-        store.turnstile.acquire(deadline)
         try:
+            if store.turnstile.is_held_here():
+                message = "expected a turn to write, but a call of this thread has it"
+                raise StoreError(ErrorCode.STORE_LOCKED, message)
+            self._has_turn = True  # before it is so, since releasing too much is harmless
+            store.turnstile.acquire(deadline)
             store.require_same_file()
             self._begin("BEGIN IMMEDIATE", deadline)
         except BaseException:
-            store.turnstile.release()
+            self._end()
             raise
-        self._sequence = -1
-        self._scope_heads: dict[str, tuple[int, bytes]] = {}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self._end()
-        finally:
+    def __del__(self) -> None:
+        self._end()
+
+    def _undo(self) -> None:
+        super()._undo()
+        if getattr(self, "_has_turn", False):
             self._store.turnstile.release()
+            self._has_turn = False
 
     def head(self) -> Head:
         found = self.rows(_HEAD)
@@ -196,13 +222,15 @@ class WriteSession(Session):
         self.rows(_APPEND, row)
 
     def commit(self) -> None:
+        self._require_home()
         try:
             self._connection.execute("COMMIT")
         except (apsw.FullError, apsw.BusyError) as error:
             # The commit frame is the last that is written, so without room nothing happened.
             raise engine.translated(error) from error
         except apsw.Error as error:
-            self._store.drop(self._handle)
+            if self._handle is not None:
+                self._store.drop(self._handle)
             message = "expected the commit to be answered, but the file system failed in it"
             raise StoreError(ErrorCode.OUTCOME_UNKNOWN, message) from error
         self._sequence = -1

@@ -18,7 +18,7 @@ import apsw
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import engine, files, port
 from idkmesh.events.sessions import ReadSession, WriteSession
-from idkmesh.events.turnstile import Turnstile
+from idkmesh.events.turnstile import FairLock, Turnstile
 
 
 class _Shared:
@@ -32,6 +32,8 @@ class _Shared:
         self.users = 0
 
 
+_AS_LONG_AS_IT_TAKES: Final = 86_400.0  # a session ends within its busy timeout
+
 _open_files: Final[dict[files.Inode, _Shared]] = {}
 _inherited_files: Final[set[files.Inode]] = set()
 _inherited: Final[list[object]] = []
@@ -41,11 +43,26 @@ _stores: Final[weakref.WeakSet["SqliteStore"]] = weakref.WeakSet()
 class Handle:
     """One thread's connection, and the lock that closing waits for."""
 
-    __slots__ = ("__weakref__", "connection", "lock")
+    __slots__ = ("connection", "lock")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
-        self.lock = threading.RLock()
+        self.lock = FairLock()
+
+
+class _Share:
+    """A thread's part in a store; when the thread ends, its connection is closed."""
+
+    __slots__ = ("handle", "store")
+
+    def __init__(self, store: "SqliteStore", handle: Handle) -> None:
+        self.store = weakref.ref(store)
+        self.handle = handle
+
+    def __del__(self) -> None:
+        store = self.store()
+        if store is not None and store.is_at_home():
+            store.drop(self.handle)
 
 
 class SqliteStore(port.Store):
@@ -77,7 +94,7 @@ class SqliteStore(port.Store):
         self._pid = os.getpid()
         self._closed = False
         self._local = threading.local()
-        self._handles: weakref.WeakSet[Handle] = weakref.WeakSet()
+        self._handles: set[Handle] = set()
         self._only: Handle | None = None
         _stores.add(self)
 
@@ -177,12 +194,14 @@ class SqliteStore(port.Store):
     def close(self) -> None:
         """Wait for sessions under way, then close; later calls answer ``store_closed``."""
         with files.looking:
-            if self._closed or self._pid != os.getpid():
+            if self._closed or not self.is_at_home():
                 return
             self._closed = True
         for handle in list(self._handles):
-            with handle.lock:
-                engine.discard(handle.connection)
+            if handle.lock.acquire(monotonic() + _AS_LONG_AS_IT_TAKES):
+                self.let_go(handle)
+            else:  # a session of this very thread closes from within, which ends it
+                self.drop(handle)
         if self._inode is None:
             return
         with files.looking:
@@ -193,27 +212,40 @@ class SqliteStore(port.Store):
                 if shared.turnstile is not None:
                     shared.turnstile.close()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_handles"):  # it was made whole
+            self.close()
+
     # What the sessions ask of their store.
+
+    def is_at_home(self) -> bool:
+        """Say whether this is the process that opened the store."""
+        return self._pid == os.getpid()
 
     def handle(self) -> Handle:
         """Return this thread's connection, opened at its first use."""
         self.require_open()
         if self._only is not None:
             return self._only
-        handle: Handle | None = getattr(self._local, "handle", None)
-        if handle is None:
-            handle = self._local.handle = self._connected()
-        return handle
+        share: _Share | None = getattr(self._local, "share", None)
+        if share is None or share.handle not in self._handles:
+            share = self._local.share = _Share(self, self._connected())
+        return share.handle
+
+    def let_go(self, handle: Handle) -> None:
+        """End a thread's use of its connection, which is closed with its store."""
+        if self._closed:
+            self.drop(handle)
+        handle.lock.release()
 
     def drop(self, handle: Handle) -> None:
-        """Give up a connection whose state is unknown; the next call opens another."""
+        """Give up a connection; its thread's next call opens another."""
         engine.discard(handle.connection)
         self._handles.discard(handle)
-        self._local.handle = None
 
     def require_open(self) -> None:
         """Refuse to go on where the store was closed or carried across a fork."""
-        if self._closed or self._pid != os.getpid():
+        if self._closed or not self.is_at_home():
             message = "expected an open ledger, but it was closed or carried across a fork"
             raise StoreError(ErrorCode.STORE_CLOSED, message)
 
@@ -239,11 +271,11 @@ class SqliteStore(port.Store):
     def _first_connection(self) -> None:
         """Open the first connection in turn, so that one process alone makes a new ledger."""
         if self._read_only:
-            self._local.handle = self._connected()
+            self.handle()
             return
-        self.turnstile.acquire(monotonic() + self.busy_timeout_seconds)
         try:
-            self._local.handle = self._connected()
+            self.turnstile.acquire(monotonic() + self.busy_timeout_seconds)
+            self.handle()
         finally:
             self.turnstile.release()
 

@@ -250,6 +250,10 @@ class Turnstile:
             self.release()
             raise self._missed()
 
+    def is_held_here(self) -> bool:
+        """Say whether this thread has the turn already."""
+        return self._threads.held_here()
+
     def release(self) -> None:
         """Let the next writer in, if the turn is this thread's."""
         try:
