@@ -239,7 +239,7 @@ SPOILED: dict[str, tuple[set[str], Callable[[Story], Story]]] = {
     ),
     "a result is not integrated": (
         {"ready", "rebuilt"},
-        lambda story: spoil_moments(story, "integrated", lambda _: None, TEST),
+        lambda story: spoil_moments(story, "integrated", lambda _: None, REVIEW),
     ),
     "what nobody handed in is integrated": (
         {"ready"},

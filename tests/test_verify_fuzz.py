@@ -79,7 +79,7 @@ places = st.integers(0, 2**14)
 sequences = st.integers(1, EVENTS)
 
 
-@settings(FUZZ, max_examples=120)
+@settings(FUZZ, max_examples=80)
 @given(
     sequence=sequences,
     column=st.sampled_from((*INTEGERS, *TEXTS, "chain")),
@@ -98,7 +98,7 @@ def test_any_byte_of_an_event(sequence: int, column: str, place: int, mask: int)
         assert judged(path)
 
 
-@settings(FUZZ, max_examples=120)
+@settings(FUZZ, max_examples=80)
 @given(
     table=st.sampled_from(TABLES),
     row=st.integers(0, 99),
@@ -141,7 +141,7 @@ values = st.one_of(
 )
 
 
-@settings(FUZZ, max_examples=150)
+@settings(FUZZ, max_examples=100)
 @given(
     table=st.sampled_from(("events", *TABLES)),
     row=st.integers(0, 99),
@@ -165,7 +165,7 @@ def test_any_value_of_any_type(table: str, row: int, column: int, value: object)
 orders = st.lists(sequences, min_size=1, max_size=4)
 
 
-@settings(FUZZ, max_examples=60)
+@settings(FUZZ, max_examples=30)
 @given(dropped=orders)
 def test_dropped_events(dropped: list[int]) -> None:
     """Events that were taken out are found, the end of the log by a seal alone."""
@@ -175,7 +175,7 @@ def test_dropped_events(dropped: list[int]) -> None:
         assert judged(path) or set(dropped) == {EVENTS}
 
 
-@settings(FUZZ, max_examples=60)
+@settings(FUZZ, max_examples=30)
 @given(sequence=sequences, behind=st.integers(0, EVENTS), rechained=st.booleans())
 def test_a_doubled_event(sequence: int, behind: int, rechained: bool) -> None:  # noqa: FBT001  (drawn)
     """An event that comes a second time is found by the chain, or else by the seal."""
@@ -188,7 +188,7 @@ def test_a_doubled_event(sequence: int, behind: int, rechained: bool) -> None:  
         assert rechained or judged(path)
 
 
-@settings(FUZZ, max_examples=60)
+@settings(FUZZ, max_examples=30)
 @given(one=sequences, other=sequences, rechained=st.booleans())
 def test_swapped_events(one: int, other: int, rechained: bool) -> None:  # noqa: FBT001  (drawn)
     """Two events that changed places are found by the chain, or else by the seal."""
@@ -202,7 +202,7 @@ def test_swapped_events(one: int, other: int, rechained: bool) -> None:  # noqa:
         assert rechained or judged(path)
 
 
-@settings(FUZZ, max_examples=120)
+@settings(FUZZ, max_examples=80)
 @given(sequence=sequences, place=places, mask=st.integers(1, 127), data=st.data())
 def test_a_forged_body(sequence: int, place: int, mask: int, data: st.DataObject) -> None:
     """A body that was changed and chained anew never crashes anything; the seal finds it."""
@@ -224,7 +224,7 @@ def test_a_forged_body(sequence: int, place: int, mask: int, data: st.DataObject
 # Rows of the tables, dropped and swapped.
 
 
-@settings(FUZZ, max_examples=40)
+@settings(FUZZ, max_examples=30)
 @given(table=st.sampled_from(TABLES), row=st.integers(0, 99))
 def test_a_dropped_row(table: str, row: int) -> None:
     """A row that is gone from any table is found."""
@@ -235,7 +235,7 @@ def test_a_dropped_row(table: str, row: int) -> None:
         assert [place for place, _, _, _ in judged(path)] == [table]
 
 
-@settings(FUZZ, max_examples=40)
+@settings(FUZZ, max_examples=30)
 @given(table=st.sampled_from(TABLES), one=st.integers(0, 99), other=st.integers(0, 99))
 def test_swapped_rows(table: str, one: int, other: int) -> None:
     """Two rows of a table that changed keys are both found."""
@@ -283,7 +283,7 @@ def original() -> tuple[bytes, object]:
         return data, content(data)
 
 
-@settings(FUZZ, max_examples=250)
+@settings(FUZZ, max_examples=150)
 @given(place=st.integers(0, 2**17), mask=masks, more=st.lists(st.tuples(places, masks), max_size=2))
 def test_any_byte_of_the_file(place: int, mask: int, more: list[tuple[int, int]]) -> None:
     """Bytes changed anywhere in the file are found where they change what it says."""

@@ -143,7 +143,7 @@ def _claim_refused(story: Story, moment: Moment) -> Line | None:
 def _blockers(story: Story, moment: Moment) -> str:
     names = brief(story.plans)
     parts = [blocker.partition(":") for blocker in moment.blockers or ()]
-    return ", ".join(f"{reason}:{shown(names[unit])}" for reason, _, unit in parts)
+    return ", ".join(f"{reason}:{shown(names.get(unit, unit))}" for reason, _, unit in parts)
 
 
 def _killed(_: Story, moment: Moment) -> Line:
