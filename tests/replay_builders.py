@@ -262,6 +262,24 @@ def rows_of(path: Path) -> list[Row]:
         connection.close()
 
 
+def contents(path: Path) -> dict[str, object]:
+    """Return everything that a ledger's file says: its schema, its version, and every row."""
+    connection = foreign(path)
+    try:
+        schema = connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
+        tables = [name for name, sql in schema if str(sql).startswith("CREATE TABLE")]
+        return {
+            "version": connection.pragma("user_version"),
+            "schema": schema,
+            **{
+                str(name): connection.execute(f"SELECT * FROM {name} ORDER BY 1, 2, 3").fetchall()  # noqa: S608  (a table's own name)
+                for name in tables
+            },
+        }
+    finally:
+        connection.close()
+
+
 def numbered(rows: Iterable[Row]) -> list[Row]:
     """Number rows anew in the order given: by the file, the scope and the stream."""
     counts: Counter[str] = Counter()
