@@ -35,13 +35,16 @@ class Interrupt:
                 raise KeyboardInterrupt
 
 
-def interrupted(work: Callable[[], object]) -> Iterator[str]:
+def interrupted(
+    work: Callable[[], object], before: Callable[[], object] = lambda: None
+) -> Iterator[str]:
     """Do the work again and again, interrupted one point later each time, until it is whole.
 
     Yields each point after the interrupted work has come back, so that the caller can look
-    at what it left.
+    at what it left. What is to be done before each attempt is never interrupted.
     """
     for nth in count(1):
+        before()
         interrupt = Interrupt(nth)
         sys.setprofile(interrupt)
         try:

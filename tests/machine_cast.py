@@ -29,12 +29,13 @@ _PEOPLE: Final = (
     actor("admin-1", "admin", scopes=_BOTH),
     actor("admin-2", "admin", scopes=_BOTH),
     actor("auditor-1", "auditor", scopes=_BOTH),
+    # Sees no more than internal data.
+    actor("junior-1", "worker", "dispatcher", "admin", scopes=_BOTH, data_clearance="internal"),
     # Outsiders, each for one reason.
     actor("stranger-1", "worker", "dispatcher", "admin", scopes=frozenset({OTHER_SCOPE})),
     actor("revoked-1", "worker", "dispatcher", "admin", scopes=_BOTH, revoked=True),
     actor("ghost-1", "worker", "dispatcher", "admin", scopes=_BOTH, authenticated=False),
     actor("late-1", "worker", "dispatcher", "admin", scopes=_BOTH, expires_at_epoch=START),
-    actor("junior-1", "worker", "dispatcher", "admin", scopes=_BOTH, data_clearance="internal"),
     actor("robot-1", "worker", "dispatcher", "admin", scopes=_BOTH, actor_type="provider"),
 )
 
@@ -58,8 +59,9 @@ CAST: Final[dict[str, ActorContext]] = {_name(person): person for person in _PEO
     ADMIN_1,
     ADMIN_2,
     AUDITOR,
-) = tuple(CAST)[:12]
-OUTSIDERS: Final = tuple(CAST)[12:]
+    JUNIOR,
+) = tuple(CAST)[:13]
+OUTSIDERS: Final = tuple(CAST)[13:]
 WORKERS: Final = (WORKER_1, WORKER_2, FOUNDER, NODE_1, TEMP)
 RIVALS: Final = (WORKER_1, WORKER_2, NAMESAKE, HOMONYM, NODE_1)
 
@@ -140,5 +142,5 @@ APPROVALS: Final[dict[str, tuple[str | None, object]]] = {
     "without reference": (ADMIN_1, None),
     "without approver": (None, "CHG-7"),
     "with a bad reference": (ADMIN_1, "CHG 7"),
-    **{f"by {outsider}": (outsider, "CHG-7") for outsider in OUTSIDERS},
+    **{f"by {person}": (person, "CHG-7") for person in (JUNIOR, *OUTSIDERS)},
 }

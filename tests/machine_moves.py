@@ -18,6 +18,7 @@ from machine_cast import (
     AUDITOR,
     CAST,
     DISPATCHER,
+    JUNIOR,
     LEAD,
     OUTSIDERS,
     POLICIES,
@@ -107,7 +108,7 @@ approvals = mostly(
 )
 owners = mostly(*["owner"] * 9, *RIVALS, rarely=tuple(CAST), odds=12)
 dispatchers = mostly(DISPATCHER, ADMIN_1, rarely=tuple(CAST), odds=8)
-readers = mostly(AUDITOR, WORKERS[0], rarely=tuple(CAST), odds=4)
+readers = mostly(AUDITOR, WORKERS[0], JUNIOR, rarely=tuple(CAST), odds=6)
 places = st.sampled_from((0, 0, 0, 1, 1, 2, 3))
 
 
@@ -140,7 +141,7 @@ configurations = moves(
 )
 claims = moves(
     "claim",
-    who=mostly(*WORKERS, rarely=(LEAD, "owner", *OUTSIDERS), odds=6),
+    who=mostly(*WORKERS, rarely=(LEAD, JUNIOR, "owner", *OUTSIDERS), odds=6),
     request=mostly("fresh", rarely=("known", "blank", "long"), odds=6),
     extra=extras(binding=st.sampled_from("aab")),
 )
@@ -179,10 +180,10 @@ surveys = moves(
     "survey",
     who=readers,
     extra=extras(
-        state=st.sampled_from((None, "active", "expired", "released", "gone")),
-        occupancy=st.sampled_from((None, None, "none", "unknown", "running", "terminal", 1)),
-        overdue=st.sampled_from((None, None, True, False, "yes")),
-        owner=st.sampled_from((None, None, "worker-1", "worker-2", "two words")),
+        state=mostly(None, "active", "expired", rarely=("released", "gone")),
+        occupancy=mostly(None, None, "unknown", rarely=("none", "running", "terminal", 1)),
+        overdue=st.sampled_from((None, None, None, True, False, "yes")),
+        owner=mostly(None, None, "worker-1", rarely=("worker-2", "two words")),
     ),
 )
 commands = st.one_of(

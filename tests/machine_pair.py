@@ -5,6 +5,8 @@ event, the tables row by row, both with a refold of the log and with the invaria
 """
 
 import copy
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,6 +95,7 @@ class Pair:
         self.oracle = Oracle(clock_resolution_seconds)
         self.ledgers: list[ClaimLedger] = []
         self.image = Image((), (), ())
+        self.calls = 0
         self._open()
         self.look()
 
@@ -164,6 +167,7 @@ class Pair:
 
     def make(self, call: Call, *, look: bool = True) -> Answer:
         """Make a call on both, and compare."""
+        self.calls += 1
         expected = self._ask(self.oracle, call)
         found = self._ask(self.ledgers[-1 if call.second else 0], call)
         assert found == expected, f"{call}: the ledger gives {found}, the model {expected}"
@@ -197,13 +201,13 @@ class Pair:
         """Compare the file with the model, with a refold of its log, and with the rules."""
         with self.watcher.read() as session:
             image = image_of(session)
-            refolded = _refolded(session) if image != self.image else (image.tasks, image.claims)
+            refolded = _refolded(session) if image != self.image else image.tasks + image.claims
         log = [(row.stream, WORDS[kind_of(row)], row.at) for row in image.rows]
-        assert log == self.oracle.log
+        same("the log", log, list(self.oracle.log))
         known = [_row(grant) for grant in self.oracle.grants]
         known.sort(key=lambda row: (row["stream"], row["slot"], row["epoch"]))
-        assert list(image.claims) == known
-        assert (image.tasks, image.claims) == refolded
+        same("the table of claims", image.claims, known)
+        same("the tables beside a refold", image.tasks + image.claims, refolded)
         if image != self.image:
             invariants.check(image)
             invariants.check_step(self.image, image)
@@ -305,7 +309,13 @@ def _row(grant: Grant) -> dict[str, Any]:
     return {name: known[name] for name in CLAIM_COLUMNS}
 
 
-def _refolded(session: ReadSession) -> tuple[Table, Table]:
+def same(what: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Compare row by row, and show the first that differs."""
+    for place, (one, other) in enumerate(zip_longest(found, expected)):
+        assert one == other, f"{what}, row {place}: the ledger has {one}, expected was {other}"
+
+
+def _refolded(session: ReadSession) -> Table:
     """Return the rows of both tables as the library's fold makes them of the log."""
     tasks, claims = [], []
     for stream in session.streams():
@@ -321,4 +331,4 @@ def _refolded(session: ReadSession) -> tuple[Table, Table]:
             dict(zip(CLAIM_COLUMNS, (stream, *msgspec.structs.astuple(claim)), strict=True))
             for claim in ordered
         ]
-    return tuple(tasks), tuple(claims)
+    return (*tasks, *claims)

@@ -103,6 +103,20 @@ def test_another_schema_is_refused_with_a_pending_wal_left_alone(path: Path) -> 
     assert after == before
 
 
+def test_a_ledger_is_taken_over_with_the_wal_of_a_crash(path: Path) -> None:
+    """What a dead process committed is there, and is folded into the file at the end."""
+    wrong.ledger(path)
+    at_rest = path.read_bytes()
+    connection = foreign(path)
+    connection.execute("DELETE FROM claims")
+    wrong.crashed(path, connection)
+    assert path.read_bytes() == at_rest
+    with opened(path, lambda: START) as ledger:
+        assert ledger.peek(task(), READER) == ()
+    assert path.read_bytes() != at_rest
+    assert not path.with_name(path.name + "-wal").exists()
+
+
 def test_the_statistics_of_the_engine_are_no_alteration(path: Path) -> None:
     """A ledger that somebody ran ANALYZE on is still a ledger."""
     wrong.ledger(path)

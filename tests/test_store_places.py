@@ -84,8 +84,8 @@ def test_a_name_is_never_read_as_a_uri(tmp_path: Path, monkeypatch: pytest.Monke
 
 MOUNTS = """\
 21 1 8:1 / / rw - ext4 /dev/sda1 rw
-22 21 0:5 / /srv rw - nfs4 server:/export rw
 23 22 8:2 / /srv/local rw - xfs /dev/sdb1 rw
+22 21 0:5 / /srv rw - nfs4 server:/export rw
 24 21 0:6 / /mnt/over rw - ext4 /dev/sdc1 rw
 25 24 0:7 / /mnt/over rw shared:1 - cifs //server/share rw
 26 21 0:8 / /mnt/my\\040disk rw - fuse.sshfs me@host: rw

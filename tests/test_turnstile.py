@@ -189,35 +189,110 @@ def test_without_a_file_or_the_kernels_locks_threads_still_take_turns(
     assert list(path.parent.iterdir()) == []
 
 
+class Forbidden:
+    """A mutex that a thread of the parent's had at the fork: nobody will ever free it."""
+
+    def __enter__(self) -> None:
+        pytest.fail("this would wait for ever")
+
+    def __exit__(self, *_: object) -> None:
+        """Never come to."""
+
+
+def test_a_forked_childs_release_touches_nothing(path: Path) -> None:
+    """In another process than its own a release neither waits for a mutex nor unlocks."""
+    path.touch()
+    here = Turnstile(str(path), 0o600)
+    here.acquire(soon())
+    mutex = here._threads._mutex
+    here._threads._mutex = Forbidden()  # type: ignore[assignment]  # stands in for a Lock
+    here._pid += 1
+    here.release()
+    here._pid -= 1
+    here._threads._mutex = mutex
+    assert is_locked(path, "-lock")
+    here.release()
+    here.close()
+
+
+# Interrupts. An interrupted acquire leaves nothing; an interrupted release is called again.
+
+
+def test_an_interrupt_in_the_queue_of_threads_loses_nobody() -> None:
+    """Ctrl-C anywhere in waiting for another thread leaves the lock to the others."""
+    lock = FairLock()
+    threads: list[threading.Thread] = []
+
+    def let_another_have_it() -> None:
+        had, broken_off = threading.Event(), threading.Event()
+
+        def have_it() -> None:
+            assert lock.acquire(soon())
+            had.set()
+            until(lambda: bool(lock._queue) or broken_off.is_set())
+            lock.release()
+
+        threads.append(threading.Thread(target=have_it))
+        threads[-1].start()
+        assert had.wait(LONG)
+        ends.append(broken_off)
+
+    ends: list[threading.Event] = []
+    points = 0
+    for where in interrupted(lambda: lock.acquire(soon()), let_another_have_it):
+        points += 1
+        ends[-1].set()
+        threads[-1].join()
+        assert lock.acquire(PAST) is True, where
+        lock.release()
+        assert not lock._queue
+    assert points > 10
+    lock.release()
+
+
 @pytest.mark.parametrize("contended", [False, True], ids=["free", "contended"])
-def test_an_interrupt_at_any_point_leaves_the_turn_free(path: Path, *, contended: bool) -> None:
-    """Ctrl-C anywhere in taking and releasing the turn leaves it to everybody else."""
+def test_an_interrupt_of_an_acquire_leaves_the_turn_free(path: Path, *, contended: bool) -> None:
+    """Ctrl-C anywhere in taking the turn leaves it to everybody else."""
     path.touch()
     here, there = Turnstile(str(path), 0o600), FileTurn(str(path), 0o600)
     threads: list[threading.Thread] = []
 
-    def work() -> None:
+    def come_first() -> None:
         if contended:
             assert there.acquire(soon())
             threads.append(threading.Thread(target=there.release))
             threads[-1].start()
-        here.acquire(soon())
-        here.release()
-
-    def pass_through(deadline: float) -> bool:
-        here.acquire(deadline)
-        here.release()
-        return True
 
     points = 0
-    for where in interrupted(work):
+    for where in interrupted(lambda: here.acquire(soon()), come_first):
         points += 1
-        here.release()  # as a caller does, who ends what was interrupted
         for thread in threads:
             thread.join()
         assert there.acquire(soon()) is True, where
         there.release()
-        assert Asking(pass_through, soon()).wait() is True, where
-    assert points > 20
+        here.acquire(soon())
+        here.release()
+    assert points > 10
+    here.release()
+    here.close()
+    there.close()
+
+
+def test_an_interrupted_release_is_completed(path: Path) -> None:
+    """Ctrl-C in a release waits for its end; before its first step, another release serves."""
+    path.touch()
+    here, there = Turnstile(str(path), 0o600), FileTurn(str(path), 0o600)
+    points = 0
+    for where in interrupted(here.release, lambda: here.acquire(soon())):
+        points += 1
+        if points == 1:
+            assert there.acquire(PAST) is False
+            here.release()
+            until(lambda: not there._pending)
+        assert there.acquire(PAST) is True, where
+        there.release()
+        here.acquire(PAST)
+        here.release()
+    assert points > 10
     here.close()
     there.close()

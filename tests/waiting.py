@@ -11,6 +11,7 @@ from idkmesh import StoreError
 
 PAST = 0.0
 LONG = 60.0
+PATIENCE = 30.0
 
 
 def soon() -> float:
@@ -43,7 +44,7 @@ class Asking:
 
     def wait(self) -> object:
         """Return what came of it."""
-        self._thread.join(LONG)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         return self._answer
 

@@ -1,6 +1,7 @@
 """Rows: what costs nobody a lock: ``peek``, and the import."""
 
 import multiprocessing
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ _OPTIONAL: Final = Bound(limit=0, at_most=True, unit="optional")
 
 _PEEKS_A_RENEWAL: Final = 10
 _WAIT_SECONDS: Final = 60
+_NO_BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"
 
 
 @row("peek")
@@ -147,11 +149,12 @@ def importing(bench: Bench) -> list[Result]:
     """``import idkmesh`` in a fresh interpreter, less a bare interpreter."""
     bare: list[int] = []
     full: list[int] = []
-    loaded = _run("import idkmesh, sys; print(*sys.modules)").split()  # and compiles it
+    run = partial(_run, _with_bytecode(bench.folder))
+    loaded = run("import idkmesh, sys; print(*sys.modules)").split()  # and compiles it
     with bench.bars.phase("import: measure", bench.settings.imports) as advance:
         for _ in range(bench.settings.imports):
-            bare += timed([partial(_run, "pass")]).nanoseconds
-            full += timed([partial(_run, "import idkmesh")]).nanoseconds
+            bare += timed([partial(run, "pass")]).nanoseconds
+            full += timed([partial(run, "import idkmesh")]).nanoseconds
             advance(1)
     found = sorted(_optional_modules() & {module.split(".")[0] for module in loaded})
     with_import, without = summary(full), summary(bare)
@@ -179,10 +182,19 @@ def importing(bench: Bench) -> list[Result]:
     ]
 
 
-def _run(program: str) -> str:
-    command = [sys.executable, "-c", program]
+def _with_bytecode(folder: Path) -> dict[str, str]:
+    """Return an environment in which an import finds its bytecode, as an installed one does."""
+    kept = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+
+
+def _run(environment: dict[str, str], program: str) -> str:
     return subprocess.run(  # noqa: S603  (this interpreter, on a text of this file)
-        command, check=True, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
     ).stdout
 
 
