@@ -37,6 +37,11 @@ NAMES = (
     "backup",
     "repair-clock",
 )
+# Whoever starts the tests in the background may have turned Ctrl-C off for all that they start.
+INTERRUPTIBLE = [
+    *IDKMESH[:-1],
+    f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {IDKMESH[-1]}",
+]
 CONTROL = re.compile(r"[^\x20-\x7e\u00a0-\U0010ffff\n]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -59,9 +64,10 @@ def idkmesh(*arguments: object, stdin: bytes = b"") -> Ran:
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Ran:
     """Run the command line in this process, its output a terminal with colours."""
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
+    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "200")
     out, err = Terminal(), Terminal()
     with monkeypatch.context() as patch:
         patch.setattr("sys.stdout", out)
@@ -118,7 +124,7 @@ class Follower:
 def followed(*arguments: object) -> Iterator[Follower]:
     """Start the command line as a program, and see to it that it ends."""
     process = subprocess.Popen(
-        [*IDKMESH, *map(str, arguments)],
+        [*INTERRUPTIBLE, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -137,7 +143,7 @@ def asked(answer: bytes | signal.Signals, *arguments: object) -> tuple[int, str]
     """Run the command line on a real terminal, answer its question, return code and screen."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*IDKMESH, *map(str, arguments)],
+        [*INTERRUPTIBLE, *map(str, arguments)],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -11,7 +11,16 @@ from typing import Any
 
 from builders import OTHER_SCOPE, SCOPE, digest, opened
 from gate_builders import STYLE
-from machine_gate_moves import ENDING, UNITS, Asking, Clearing, Passing, Sighting, Work
+from machine_gate_moves import (
+    ENDING,
+    STYLE_REVISIONS,
+    UNITS,
+    Asking,
+    Clearing,
+    Passing,
+    Sighting,
+    Work,
+)
 from machine_moves import Move, Tick
 from machine_pair import WORDS, Answer, Pair
 from msgspec.structs import replace
@@ -70,6 +79,7 @@ class GatePair(Pair):
         for name, units in UNITS.items():
             everything = (*units, unit(STYLE))
             revisions = {each["id"]: REVISION for each in everything}
+            revisions[STYLE] = STYLE_REVISIONS[name]
             self.graphs[name] = DependencyGraph(SCOPE, everything, revisions)
             models[name] = OracleGraph(SCOPE, everything, revisions)
         super().__init__(folder, clock_resolution_seconds)
@@ -121,26 +131,30 @@ class GatePair(Pair):
                 self.ask_gate(step)
 
     def _work(self, work: Work) -> None:
-        self.clear(Clearing(work.node, work.graph))
+        graph, node = work.unit
+        self.clear(Clearing(node, graph))
         claim = Move("claim", work.task, work.worker, "fresh", extra=(("binding", "a"),))
-        if self.play_phase(Passing(work.node, work.graph, claim)).refusal is not None:
+        if self.play_phase(Passing(node, graph, claim)).refusal is not None:
             return
         self.play(Move("acknowledge", work.task, among="active"))
-        match work.between:
-            case Sighting(place=place):
-                needs = self.graphs[work.graph].requires[work.node]
-                need = needs[place % len(needs)]
-                self.observe(dataclasses.replace(work.between, node=need, graph=work.graph))
-            case Tick():
-                self.pass_time(work.between)
-        for move in work.phases:
-            again = dataclasses.replace(move, task=work.task)
-            self.play_phase(Passing("its own", work.graph, again))
+        needs = self.graphs[graph].requires[node] or (node,)
+        for turn in work.script:
+            match turn:
+                case Sighting():
+                    seen = needs[turn.place % len(needs)] if turn.node == "its need" else node
+                    self.observe(dataclasses.replace(turn, node=seen, graph=graph))
+                case Tick():
+                    self.pass_time(turn)
+                case Move():
+                    move = dataclasses.replace(turn, task=work.task)
+                    self.play_phase(Passing("its own", graph, move))
         for move in ENDING if work.ends else ():
             self.play(dataclasses.replace(move, task=work.task))
 
     def observe(self, sighting: Sighting) -> Answer:
         """Let an adapter tell both of an observation, and compare."""
+        if type(self.clock.now) is int:
+            self.clock.now += sighting.after
         made = self._observation(sighting)
         model = self.models[sighting.graph]
         expected = self._answer_of(lambda: model.observe(made))
@@ -231,7 +245,8 @@ class GatePair(Pair):
             return passing.node
         move: Move = passing.move
         _, grant = self.meant(move.task, move.among, move.place)
-        bindings = self.graphs[passing.graph].bindings
+        bindings = {**self.graphs["new"].bindings, **self.graphs["old"].bindings}
+        bindings |= self.graphs[passing.graph].bindings
         bound = grant.record["binding"]["work_unit_digest"] if grant else None
         own = [node for node, each in bindings.items() if each.work_unit_digest == bound]
         return own[0] if own else "feeds/parse"
@@ -246,8 +261,7 @@ class GatePair(Pair):
         highest = max(sequences, default=0)
         free = [each for each in range(1, highest + 2) if each not in sequences]
         sequence = {
-            "next": highest + 1,
-            "gap": highest + 3,
+            "next": highest + 2,  # so that there is room for a late one
             "late": free[0],
             "taken": known[-1 - sighting.place % len(known)].sequence if known else 1,
         }[sighting.sequence]
@@ -259,10 +273,10 @@ class GatePair(Pair):
             binding=self._binding(sighting),
             state=sighting.state,  # type: ignore[arg-type]  # one of the four, drawn as text
             inputs_digest=self._inputs(sighting, known),
-            integrated_revision=sighting.artifacts * 40 if integrated else None,
-            artifacts_digest=digest(sighting.artifacts) if integrated else None,
-            verification_reference="check" if integrated else None,
-            integration_reference="merge" if integrated else None,
+            integrated_revision=sighting.result[0] * 40 if integrated else None,
+            artifacts_digest=digest(sighting.result[1]) if integrated else None,
+            verification_reference=f"check {sequence}" if integrated else None,
+            integration_reference=f"merge {sequence}" if integrated else None,
         )
         if meant is not None and sighting.event == "known":
             return replace(made, event_id=meant.event_id)

@@ -11,7 +11,7 @@ from builders import digest
 from gate_builders import OTHER_PARSE, PARSE, READ, REVIEW, STYLE, TEST
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from machine_cast import DISPATCHER, WORKERS
+from machine_cast import DISPATCHER, LEAD, WORKERS
 from machine_moves import (
     Move,
     Tick,
@@ -26,18 +26,17 @@ from machine_moves import (
     submissions,
     ticks,
 )
-from unit_builders import unit
+from unit_builders import OTHER_REVISION, REVISION, unit
 
-NEW = "feeds/new"
-NODES = (READ, PARSE, TEST, REVIEW, STYLE)
+NEW = "ads/new"
 
-# Two graphs of one scope: the second has PARSE rewritten, TEST waits for STYLE too, a review
-# is no longer wanted, and a new unit is.
+# Two graphs of one scope. In the second PARSE is rewritten, STYLE has another revision and
+# TEST waits for it too; a review is no longer wanted, and a new unit is.
 UNITS = {
     "old": (unit(READ), unit(PARSE, READ), unit(TEST, PARSE), unit(REVIEW, READ, PARSE)),
     "new": (unit(READ), OTHER_PARSE, unit(TEST, PARSE, STYLE), unit(NEW, READ)),
 }
-GRAPHS = tuple(UNITS)
+STYLE_REVISIONS = {"old": REVISION, "new": OTHER_REVISION}
 
 
 @dataclass(frozen=True)
@@ -45,17 +44,18 @@ class Sighting:
     """An observation.
 
     Attributes:
-        node: The unit.
+        node: The unit; in a ``Work`` also "its need" and "itself".
         graph: Which graph's gate is told, and whose binding is right.
         state: The state that is seen.
         binding: "right", or a way to be otherwise.
         inputs: "right" for the inputs that the unit has now, or a way to be wrong.
-        artifacts: A hex digit for what came out.
+        result: Two hex digits for the revision and the artifacts that came out.
         sequence: "next", or a way to be late or taken.
         event: "fresh", "known" for the id of another event, "redelivered" for all of one.
         place: Which retained observation is meant, counted from the newest.
         elsewhere: Whether it is of another scope.
         second: Whether the second ledger object on the file is told.
+        after: How many seconds pass before.
     """
 
     node: str = READ
@@ -63,12 +63,13 @@ class Sighting:
     state: str = "integrated"
     binding: str = "right"
     inputs: str = "right"
-    artifacts: str = "c"
+    result: str = "cc"
     sequence: str = "next"
     event: str = "fresh"
     place: int = 0
     elsewhere: bool = False
     second: bool = False
+    after: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,24 +91,21 @@ class Passing:
 
 @dataclass(frozen=True)
 class Work:
-    """A unit's whole way in the usual form: made ready, admitted, acknowledged, and gone on with.
+    """A unit is made ready, and its task admitted, acknowledged, and gone on with.
 
     Attributes:
-        node: The unit.
-        graph: Which graph's gate is used.
+        unit: A graph and a unit of it.
         task: A name out of ``TASKS``.
         worker: Who does it.
-        between: What happens once it is acknowledged; a sighting is of what the unit requires.
-        phases: The ledger's moves behind the phases that follow.
+        script: What follows: the ledger's moves behind a phase, sightings of what the unit
+            requires or of the unit itself, and time that passes.
         ends: Whether the execution is over then, and the claim released.
     """
 
-    node: str
-    graph: str
+    unit: tuple[str, str]
     task: str
     worker: str
-    between: Sighting | Tick | None
-    phases: tuple[Move, ...]
+    script: list[Move | Sighting | Tick]
     ends: bool
 
 
@@ -147,19 +145,21 @@ nodes = mostly(PARSE, PARSE, TEST, REVIEW, NEW, READ, STYLE, rarely=("feeds/none
 any_node: SearchStrategy[object] = st.one_of(
     nodes, nodes, nodes, st.sampled_from((None, 7, "", "feeds/read\n", b"feeds/read"))
 )
+results = st.sampled_from(("cc", "cc", "cd", "dc"))
 sightings = st.builds(
     Sighting,
-    node=mostly(READ, READ, PARSE, STYLE, TEST, NEW, rarely=(REVIEW, "feeds/none"), odds=20),
+    node=mostly(READ, PARSE, PARSE, STYLE, TEST, rarely=(NEW, REVIEW, "feeds/none"), odds=8),
     graph=graphs,
-    state=mostly("integrated", rarely=("pending", "candidate", "rejected"), odds=4),
+    state=mostly("integrated", rarely=("pending", "candidate", "rejected"), odds=3),
     binding=mostly("right", rarely=("other", "version", "revision", "capitals"), odds=5),
     inputs=mostly("right", rarely=("last", "other"), odds=6),
-    artifacts=st.sampled_from("ccd"),
-    sequence=mostly("next", rarely=("gap", "late", "late", "taken"), odds=3),
+    result=results,
+    sequence=mostly("next", rarely=("late", "late", "taken"), odds=3),
     event=mostly("fresh", rarely=("redelivered", "redelivered", "known"), odds=3),
     place=places,
     elsewhere=st.integers(0, 39).map(lambda drawn: drawn == 39),
     second=st.booleans(),
+    after=st.sampled_from((0, 0, 1, 8)),
 )
 clearings = st.builds(Clearing, node=nodes, graph=graphs)
 admissions = st.builds(Passing, node=nodes, graph=graphs, move=claims | claims | claim_replays)
@@ -170,10 +170,8 @@ passages = st.builds(
     graph=graphs,
     move=reservations | submissions | claim_replays,
 )
-USUAL = (
-    Move("reserve_dispatch", who=DISPATCHER, among="active", extra=(("owner", "owner"),)),
-    Move("record_submission", among="active", extra=(("artifact_digest", digest("c")),)),
-)
+RESERVING = Move("reserve_dispatch", who=DISPATCHER, among="active", extra=(("owner", "owner"),))
+SUBMITTING = Move("record_submission", among="active", extra=(("artifact_digest", digest("c")),))
 ENDING = (
     Move(
         "reconcile_execution",
@@ -183,28 +181,28 @@ ENDING = (
     ),
     Move("release", among="active"),
 )
-movers = st.builds(
-    Sighting,
-    state=mostly("integrated", rarely=("pending", "rejected"), odds=3),
-    artifacts=st.sampled_from("cde"),
-    place=places,
+turns: SearchStrategy[Any] = st.one_of(
+    st.just(RESERVING),
+    st.just(RESERVING),
+    st.just(SUBMITTING),
+    st.just(SUBMITTING),
+    st.builds(Sighting, node=st.just("its need"), result=results, place=places),
+    st.builds(Sighting, node=st.just("its need"), state=st.just("rejected"), place=places),
+    st.just(Sighting(node="itself")),
+    st.builds(Tick, seconds=st.sampled_from((1, 4, 9))),
 )
-works = st.sampled_from(
-    (
-        *(("old", PARSE), ("old", PARSE), ("old", TEST), ("old", REVIEW)),
-        *(("new", PARSE), ("new", TEST), ("new", NEW)),
-    )
-).flatmap(
-    lambda drawn: st.builds(
-        Work,
-        node=st.just(drawn[1]),
-        graph=st.just(drawn[0]),
-        task=st.sampled_from(("first", "second")),
-        worker=st.sampled_from(WORKERS),
-        between=st.none() | st.none() | movers | movers | ticks,
-        phases=st.sampled_from((USUAL, USUAL, (*USUAL, *USUAL), USUAL[1:], USUAL[:1], ())),
-        ends=st.booleans(),
-    )
+works = st.builds(
+    Work,
+    unit=st.sampled_from(
+        (
+            *(("old", PARSE), ("old", PARSE), ("old", TEST), ("old", REVIEW), ("old", STYLE)),
+            *(("new", PARSE), ("new", TEST), ("new", NEW)),
+        )
+    ),
+    task=st.sampled_from(("first", "second")),
+    worker=mostly(*WORKERS, rarely=(LEAD,), odds=8),
+    script=st.lists(turns, min_size=1, max_size=6),
+    ends=st.booleans(),
 )
 askings = st.builds(
     Asking,
@@ -223,7 +221,7 @@ troubles = st.builds(
     step=sightings | passages | askings,
 )
 _KINDS: tuple[SearchStrategy[Any], ...] = (
-    *(sightings, sightings, sightings, clearings, admissions, works, works, works, passages),
+    *(sightings, sightings, sightings, clearings, admissions, works, works, works, works),
     *(passages, owner_moves, reconciliations, snapshots, askings, ticks, troubles, troubles),
 )
 steps: SearchStrategy[Step] = st.sampled_from(_KINDS).flatmap(lambda drawn: drawn)

@@ -13,7 +13,7 @@ from idkmesh import TaskClaimPolicy
 
 def main(path: str, name: str, tasks: int) -> None:
     """Take every task, three events each."""
-    with opened(path, lambda: START) as ledger:
+    with opened(path, lambda: START + 60) as ledger:
         for number in range(tasks):
             mine = task(f"{name}-{number}")
             ledger.configure_task(mine, DISPATCHER, TaskClaimPolicy())

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from builders import DISPATCHER, READER, RIVAL, WORKER, Clock, binding, opened, task
 from cli_runs import COLOUR, Terminal, contested, idkmesh, on_terminal, put_anew, steers
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from replay_builders import life, rows_of
 
 from idkmesh import TaskClaimPolicy
+from idkmesh.cli.outcome import fail
 from idkmesh.cli.screen import Screen, json_line, moment, safe
 from idkmesh.cli.steps import Steps
 from idkmesh.events.port import Row
@@ -65,6 +66,7 @@ def test_what_can_be_seen_is_shown_as_it_is(text: str) -> None:
 
 
 @given(st.text())
+@example("\x7f")
 def test_any_text_is_shown_on_one_line_without_controls(text: str) -> None:
     """No text whatever leaves a character that does not print, or one on top of another."""
     shown = safe(text)
@@ -98,6 +100,14 @@ def test_a_long_text_loses_its_middle() -> None:
 def test_any_time_can_be_told(at: object, told: str) -> None:
     """A time is told as ISO 8601 while there is such a date, and else by its seconds."""
     assert moment(at) == told
+
+
+def test_an_error_is_one_harmless_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever a message holds, it is one line on the error output, and the code is as said."""
+    with pytest.raises(SystemExit) as ended:
+        fail("log", "a\x1b[2J\u3164\nb", 3)
+    assert ended.value.code == 3
+    assert capsys.readouterr() == ("", "idkmesh log: a\\x1b[2J\\u3164\\nb\n")
 
 
 # A hostile log.
@@ -146,6 +156,7 @@ VERBS: list[tuple[str, ...]] = [
     ("tasks", "--scope", "a\x1b[2J/\u202e"),
     ("tasks", "--at", "\x1b[2J\u202e"),
     ("tasks", "--\x1b[2J\u202e"),
+    ("tasks", "\x1b[2J\u202e"),
     ("history", "acme/apollo/task/T-1"),
     ("history", "acme/apollo/task/T-1", "--json"),
     ("verify",),
@@ -238,6 +249,9 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(
     assert "\x1b[32mclaim.granted.v1 " in coloured
     assert "\x1b[31mclaim.expired.v1 " in coloured
     assert COLOUR.sub("", coloured) == plain
+    table = on_terminal(monkeypatch, "tasks", path, "--at", 7).out
+    assert "\x1b[32mworker-1, worker-2" in table
+    assert "\x1b[33m0/1 running" in table
 
 
 def test_other_encodings_get_escapes() -> None:
@@ -253,9 +267,9 @@ def test_other_encodings_get_escapes() -> None:
 def test_a_table_is_aligned_by_the_room_that_text_takes() -> None:
     """In a pipe a row is one line, its columns aligned, and nothing stands behind the last."""
     out = io.StringIO()
-    rows = [[("任务", ""), ("1", ""), ("", "")], [("T", ""), ("22", ""), ("end", "")]]
+    rows = [[("任务一", ""), ("1", ""), ("", "")], [("T", ""), ("22", ""), ("end", "")]]
     Screen(out).table(["Task", "Slot", "Last"], rows)
-    assert out.getvalue() == "Task  Slot  Last\n任务  1\nT     22    end\n"
+    assert out.getvalue() == "Task    Slot  Last\n任务一  1\nT       22    end\n"
 
 
 def test_a_long_table_is_shown_as_lines_on_a_terminal_too() -> None:

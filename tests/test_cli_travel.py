@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from builders import WORKER, Clock, granted, opened, task
-from cli_runs import idkmesh, on_terminal, program
-from demo_runs import HANG_SECONDS, IDKMESH
+from cli_runs import INTERRUPTIBLE, idkmesh, on_terminal, program
+from demo_runs import HANG_SECONDS
 from replay_builders import edited, forge, life, put_log, rows_of
 from store_checks import LOCK_FILES, foreign
 
@@ -273,7 +273,7 @@ def test_an_interrupted_import_leaves_nothing(path: Path, clock: Clock) -> None:
     fifo, new = path.with_name("fifo"), path.with_name("new.sqlite3")
     os.mkfifo(fifo)
     process = subprocess.Popen(
-        [*IDKMESH, "import", str(fifo), str(new)],
+        [*INTERRUPTIBLE, "import", str(fifo), str(new)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -3,19 +3,16 @@
 import json
 import os
 import re
-import shutil
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import OTHER_SCOPE, START, Clock, opened, task
+from builders import START, Clock, opened, task
 from replay_builders import (
     DESK,
     SHORT,
-    T1,
     contents,
     edited,
     forge,
@@ -23,16 +20,14 @@ from replay_builders import (
     life,
     problems,
     rows_of,
-    unguarded,
+    told,
     world,
-    writers,
 )
-from store_checks import LOCK_FILES, foreign, store_refused
+from store_checks import store_refused
 from unit_builders import refusal
 
-from idkmesh import InvalidInput, StoreError
-from idkmesh.replay import seal, verify
-from idkmesh.transfer import backup, export_lines, import_lines, rebuild_into
+from idkmesh.replay import seal
+from idkmesh.transfer import export_lines, import_lines
 
 Lines = list[bytes]
 
@@ -145,26 +140,30 @@ def test_an_import_is_the_same_ledger(path: Path, new: Path, make: Callable[[Pat
     assert problems(new, made.seal) == []
 
 
-def test_an_import_makes_folders_and_a_private_file(path: Path, tmp_path: Path) -> None:
-    """The new file is its owner's alone under any umask, and its folders are made."""
-    target = tmp_path / "deep" / "down" / "claims.sqlite3"
-    before = os.umask(0o277)
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_an_import_makes_a_private_file(path: Path, new: Path, umask: int) -> None:
+    """The new file is its owner's alone, to read and to write, under any umask."""
+    lines = exported(life(path))
+    before = os.umask(umask)
     try:
-        os.umask(0)
-        assert import_lines(exported(life(path)), target).ok
+        assert import_lines(lines, new).ok
     finally:
         os.umask(before)
-    assert target.stat().st_mode & 0o777 == 0o600
+    assert new.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_import_makes_its_folders(path: Path, tmp_path: Path) -> None:
+    """Folders on the way to the new file are made."""
+    assert import_lines(exported(life(path)), tmp_path / "deep" / "down" / "claims.sqlite3").ok
 
 
 def test_other_tools_may_lay_a_line_out_anew(path: Path, new: Path) -> None:
     """Blanks and another order around the data are no change; the data are kept to the byte."""
     lines = []
     for line in exported(life(path)):
-        *attributes, data = line.rstrip(b"}\n").split(b',"data":')[0][1:].split(b","), line
-        body = data[data.index(b'"data":') :].rstrip(b"\n")[:-1]
-        shuffled = b" ,  ".join([body, *reversed(attributes[0])])
-        lines.append(b"{ " + shuffled + b" }\r\n")
+        attributes, data = line.removesuffix(b"}\n").split(b',"data":')
+        attributes = attributes.removeprefix(b"{").replace(b'","', b'" ,\t"')
+        lines.append(b'{ "data" : ' + data + b" , " + attributes + b" }\r\n")
     assert import_lines(lines, new).seal == seal(path)
 
 
@@ -198,6 +197,7 @@ TORN = "expected line {} to end with a newline, but the file is torn there"
 FOREIGN = "expected line {} to be an event of an export, but it does not read"
 DISAGREES = "expected line {} as an export writes it, but its attributes disagree"
 NEXT = "expected line {} to be the log's next, but it is not"
+TWICE = "be a key that its object has once, but id is there already"
 FALSE = "expected a log that verifies, but line {} does not: "
 CHAIN = "the chain value does not follow from the rows before it and this one"
 
@@ -223,8 +223,7 @@ HOSTILE: dict[str, tuple[Callable[[Lines], Lines], str]] = {
     ),
     "a key twice": (
         replaced(9, b'"id":"9"', b'"id":"9","id":"9"'),
-        "expected line 9 at line 1, column 30 to be a key that its object has once, but id is"
-        " there already",
+        f"expected line 9 at line 1, column 31 to {TWICE}",
     ),
     "an endless number": (
         replaced(9, b'"id":"9"', b'"id":NaN'),
@@ -289,4 +288,52 @@ def test_a_line_that_is_no_exports_is_named(path: Path, new: Path, name: str) ->
     lines = change(exported(life(path)))
     error = refusal(lambda: import_lines(lines, new))
     assert (error.code, error.message) == ("invalid_input", message)
+    assert list(new.parent.iterdir()) == []
+
+
+LEASE = "expected an event of which its lease follows from the policy, but it is not so"
+ELSEWHERE = "expected an event in a stream of its kind and scope, but it is in another"
+ILLEGAL = {
+    "an illegal step": (
+        edited(4, lease_until=START + 23),
+        f"line 4 does not: {LEASE}",
+    ),
+    "a decision of none": (
+        edited(6, owner_by__action="claim"),
+        "line 6 does not: the decision that allowed it was about another action",
+    ),
+    "no policy": (
+        edited(1, policy__concurrent_slots=2),
+        "line 1 does not: expected a competition_reason for more than one slot, but there is none",
+    ),
+    "a name that no task has": (
+        told(1, stream="acme/apollo/task/-"),
+        f"line 1 does not: {ELSEWHERE}",
+    ),
+    "a scope that is none": (
+        told(9, scope="acme", stream="acme/clock"),
+        "line 9 does not: scope is no tenant's project",
+    ),
+    "a later version's": (
+        edited(14, type="prerequisite.observed.v2"),
+        "line 14 does not: expected an event type of this version, but it is of a later one",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_a_log_that_no_ledger_wrote_is_not_imported(path: Path, new: Path, name: str) -> None:
+    """A well-formed export of a log that breaks the rules is refused at the line that does."""
+    change, message = ILLEGAL[name]
+    lines = exported(forge(life(path), change))
+    error = refusal(lambda: import_lines(lines, new))
+    assert error.code == "invalid_input"
+    assert error.message == f"expected a log that verifies, but {message}"
+    assert list(new.parent.iterdir()) == []
+
+
+def test_an_export_without_a_line_is_refused(new: Path) -> None:
+    """Nothing is no export, so an empty or missing file is not taken for an empty ledger."""
+    error = refusal(lambda: import_lines([], new))
+    assert error.message == "expected an export of at least one line, but there is none"
     assert list(new.parent.iterdir()) == []

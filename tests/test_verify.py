@@ -17,6 +17,7 @@ from replay_builders import (
     forge,
     found,
     life,
+    ordered,
     problems,
     put_log,
     rows_of,
@@ -147,6 +148,17 @@ def test_a_gap_is_found(
     """A number that is not the next of its file, scope or stream is one problem, at its row."""
     put_log(path, chained(raised(column, whose)(rows_of(life(path)))))
     assert problems(path) == [("events", sequence, CLOCK, meaning)]
+
+
+def test_a_missing_event_is_reported_where_it_is_missed(path: Path) -> None:
+    """Behind an event that was taken out all numbers are off once, and nothing else is blamed."""
+    put_log(path, ordered(1, 2, *range(4, 15))(rows_of(life(path))))
+    assert problems(path) == [
+        ("events", 4, T1, "sequence is not the file's next: expected 3, not 4"),
+        ("events", 4, T1, "number is not the scope's next: expected 3, not 4"),
+        ("events", 4, T1, "version is not the stream's next: expected 3, not 4"),
+        ("events", 4, T1, CHAIN),
+    ]
 
 
 # Time.

@@ -266,6 +266,21 @@ def test_an_invariant_that_is_broken_is_named(path: Path, name: str) -> None:
     assert broken_invariant(state, state.claims["r-2"]) == meaning
 
 
+def test_the_invariants_are_looked_at_behind_every_event(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken invariant is reported at the event behind which it is broken, and the next."""
+
+    def broken(state: TaskState, claim: Claim) -> str | None:
+        return f"{state.version}: {claim.state}" if claim.epoch == 2 else None
+
+    monkeypatch.setattr("idkmesh.verification.broken_invariant", broken)
+    assert problems(life(path)) == [
+        ("events", 12, T1, "11: active"),
+        ("events", 13, T1, "12: expired"),
+    ]
+
+
 # What it costs.
 
 

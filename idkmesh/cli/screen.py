@@ -80,14 +80,11 @@ class Screen:
             out.reconfigure(errors="backslashreplace")  # a text may hold any character
         self._out = out
         self._terminal = out.isatty()
-        # Said outright: what the environment forces on a pipe would be control codes in a file.
-        self._console = Console(
-            file=out, force_terminal=self._terminal, highlight=False, markup=False, emoji=False
-        )
+        self._console = Console(file=out, highlight=False, markup=False, emoji=False)
 
     def line(self, *parts: tuple[str, str] | str) -> None:
         """Show one line; a terminal breaks it where it is too long, nothing else does."""
-        if self._terminal:
+        if self._terminal:  # asked of the output alone: the environment may force codes on a pipe
             self._console.print(Text.assemble(*parts), soft_wrap=True)
         else:
             texts = (part if isinstance(part, str) else part[0] for part in parts)

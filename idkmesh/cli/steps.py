@@ -56,16 +56,15 @@ class Steps:
         shown_after_seconds: float = _SHOWN_AFTER_SECONDS,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        terminal = sys.stderr.isatty()
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             Pace(),
-            console=Console(file=sys.stderr, force_terminal=terminal),
+            console=Console(file=sys.stderr),
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
-            disable=not terminal,
+            disable=not sys.stderr.isatty(),
             get_time=clock,
         )
         self._labels = iter(labels)
