@@ -50,14 +50,14 @@ def canonical_digest(value: object) -> str:
 
 def _refuse_foreign(value: object, depth: int, left: int) -> int:
     """Refuse what ``json`` would coerce, or follow without end; return how much may follow."""
+    if left <= 0:  # lists that share their members can be short and yet have no end
+        message = f"expected JSON content of at most {MAX_VALUES} values, but it has more"
+        raise InvalidInput(message)
     kind = type(value)
     if kind is str or kind is int or value is None or kind is bool or kind is float:
         return left - 1
     if depth == 0:
         message = f"expected JSON content of at most {MAX_DEPTH} levels, but it is deeper"
-        raise InvalidInput(message)
-    if left < 0:  # lists that share their members can be short and yet have no end
-        message = f"expected JSON content of at most {MAX_VALUES} values, but it has more"
         raise InvalidInput(message)
     members: Iterable[object]
     if isinstance(value, dict):

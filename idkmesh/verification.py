@@ -351,7 +351,7 @@ class Verifier:
             broken = broken_invariant(state, claim)
             if broken is not None:
                 self._about(row, broken)
-        state.changed.clear()
+        state.settle()
         self._repairing = isinstance(event, facts.ClaimExpired) and event.deadline == "clock_repair"
 
     def _check_repair(self, row: Row) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -229,7 +230,10 @@ def threads(path: Path) -> Any:
             thread.start()
         ready.wait()
         before = descriptors(path)
-        child = in_child(lambda: descriptors(path))
+        with warnings.catch_warnings():
+            # From 3.12 on Python warns of just what this is about.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = in_child(lambda: descriptors(path))
         done.set()
         for thread in idlers:
             thread.join()

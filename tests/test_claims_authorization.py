@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from idkmesh import ActorContext, AuthorizationPolicy, InvalidInput, PolicyRule, TenantScope
 from idkmesh.authorization import AuthorizationDecision, AuthorizationRequest, authorize
+from idkmesh.scalars import Risk
 
 TYPES = ("human", "github_app", "github_actions", "service", "provider", "node")
 ROLES = (
@@ -224,7 +225,7 @@ def test_a_clearance_reaches_up_to_its_class(needed: int, held: int) -> None:
     ("risk", "floor", "threshold"), list(product(RISKS, RISKS, (*RISKS, None)))
 )
 def test_the_higher_of_risk_and_floor_meets_the_threshold(
-    risk: str, floor: str, threshold: str | None
+    risk: Risk, floor: Risk, threshold: Risk | None
 ) -> None:
     """Approval is asked where the task's risk or the rule's floor reaches the threshold."""
     rule = PolicyRule(

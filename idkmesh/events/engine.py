@@ -58,6 +58,8 @@ def connect(path: str, *, read_only: bool, timeout_ms: int, vfs: str | None) -> 
         connection.set_busy_timeout(timeout_ms)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        # A plan that depends on bound values would be made anew for every command.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         if not in_memory and _has_wal(path):
@@ -164,6 +166,9 @@ def require_schema(connection: apsw.Connection, *, log_only: bool) -> None:
         found = connection.execute(_OBJECTS).fetchall()
     except apsw.Error as error:
         raise translated(error) from error
+    except UnicodeDecodeError as error:
+        message = "expected the ledger's own schema, but the file's is no text"
+        raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
     if application_id != files.APPLICATION_ID:
         message = "expected an idkmesh ledger, but the database is another program's"
         raise StoreError(ErrorCode.STORE_FOREIGN, message)

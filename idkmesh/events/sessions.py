@@ -241,6 +241,7 @@ class WriteSession(Session):
         if engine.file_version(self._connection) < files.USER_VERSION:
             refold(self)
             engine.mark_version(self._connection)
+            engine.require_schema(self._connection, log_only=False)
             self.commit()
 
     def reset_tables(self) -> None:

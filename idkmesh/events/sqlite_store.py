@@ -291,7 +291,6 @@ class SqliteStore(port.Store):
             raise StoreError(ErrorCode.STORE_READONLY, message)
         with WriteSession(self) as session:
             session.upgrade(refold)
-        engine.require_schema(self.handle().connection, log_only=False)
 
     def _connected(self) -> Handle:
         """Open, configure and judge one more connection."""

@@ -23,6 +23,7 @@ _TASK: Final = _SQL["task"]
 _CLAIMS: Final = _SQL["claims"]
 _PUT_TASK: Final = _SQL["put_task"]
 _PUT_CLAIM: Final = _SQL["put_claim"]
+_EXTEND_CLAIM: Final = _SQL["extend_claim"]
 _PAGE: Final = 256
 
 Table = Literal["tasks", "claims", "observations"]
@@ -70,10 +71,22 @@ def save(session: WriteSession, state: TaskState) -> None:
     """Write the rows that have changed, and no other."""
     if state.task_changed:
         session.rows(_PUT_TASK, task_row(state))
-        state.task_changed = False
-    for claim in state.changed.values():
-        session.rows(_PUT_CLAIM, claim_row(state, claim))
-    state.changed.clear()
+    for place, claim in state.changed.items():
+        if place in state.moved:
+            session.rows(_PUT_CLAIM, claim_row(state, claim))
+        else:
+            session.rows(
+                _EXTEND_CLAIM,
+                (
+                    claim.acknowledged_at,
+                    claim.lease_until,
+                    claim.progress_by,
+                    claim.submission_digest,
+                    state.stream,
+                    *place,
+                ),
+            )
+    state.settle()
 
 
 def task_row(state: TaskState) -> tuple[object, ...]:

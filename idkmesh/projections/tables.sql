@@ -33,6 +33,12 @@ ON CONFLICT (stream, slot, epoch) DO UPDATE SET state = excluded.state,
     submission_digest = excluded.submission_digest,
     reconciled_from_reserve = excluded.reconciled_from_reserve;
 
+-- name: extend_claim
+-- What moves while a claim lives on: no column that the index of live claims looks at, so
+-- that a renewal touches one row and no index.
+UPDATE claims SET acknowledged_at = ?, lease_until = ?, progress_by = ?, submission_digest = ?
+WHERE stream = ? AND slot = ? AND epoch = ?;
+
 -- name: survey
 -- The next claims of a scope behind a place in the table's order. The bounds are the
 -- scope's first and last possible stream, so no other scope's rows are touched.

@@ -83,10 +83,20 @@ class TaskState:
         epochs: Each slot's fencing number.
         claims: Every claim by its request id, in the order of admission.
         changed: Claims that differ from their stored rows, by slot and epoch.
+        moved: Those of them that are new, or whose state or occupancy differs.
         task_changed: Whether the task's own row does.
     """
 
-    __slots__ = ("changed", "claims", "epochs", "policy", "stream", "task_changed", "version")
+    __slots__ = (
+        "changed",
+        "claims",
+        "epochs",
+        "moved",
+        "policy",
+        "stream",
+        "task_changed",
+        "version",
+    )
 
     def __init__(self, stream: str) -> None:
         self.stream = stream
@@ -95,6 +105,7 @@ class TaskState:
         self.epochs = [0] * MAX_SLOTS
         self.claims: dict[str, Claim] = {}
         self.changed: dict[tuple[int, int], Claim] = {}
+        self.moved: set[tuple[int, int]] = set()
         self.task_changed = False
 
     @property
@@ -134,6 +145,17 @@ class TaskState:
     def touch(self, claim: Claim) -> None:
         """Note that a claim's row must be written."""
         self.changed[claim.slot, claim.epoch] = claim
+
+    def move(self, claim: Claim) -> None:
+        """Note the same of a claim that began, ended, or whose occupancy changed."""
+        self.touch(claim)
+        self.moved.add((claim.slot, claim.epoch))
+
+    def settle(self) -> None:
+        """Note that every row is written."""
+        self.changed.clear()
+        self.moved.clear()
+        self.task_changed = False
 
 
 def evolve(state: TaskState, event: TaskEvent, at: int) -> None:
@@ -194,7 +216,7 @@ def _granted(state: TaskState, event: facts.ClaimGranted, at: int) -> None:
     state.claims[event.request_id] = claim
     state.epochs[event.slot] = event.epoch
     state.task_changed = True
-    state.touch(claim)
+    state.move(claim)
 
 
 def _acknowledged(state: TaskState, event: facts.ClaimAcknowledged, at: int) -> None:
@@ -222,7 +244,9 @@ def _progressed(state: TaskState, event: facts.ClaimProgressed, at: int) -> None
 
 
 def _released(state: TaskState, event: facts.ClaimReleased, at: int) -> None:
-    _owned(state, event, at).state = "released"
+    claim = _owned(state, event, at)
+    claim.state = "released"
+    state.move(claim)
 
 
 def _expired(state: TaskState, event: facts.ClaimExpired, at: int) -> None:
@@ -232,7 +256,7 @@ def _expired(state: TaskState, event: facts.ClaimExpired, at: int) -> None:
     else:
         _expect(claim.due(at) == (event.deadline, event.due_at), "that deadline has passed")
     claim.state = "expired"
-    state.touch(claim)
+    state.move(claim)
 
 
 def _reserved(state: TaskState, event: facts.ExecutionReserved, at: int) -> None:
@@ -243,7 +267,7 @@ def _reserved(state: TaskState, event: facts.ExecutionReserved, at: int) -> None
     _expect(claim.occupancy == "none", "it is the first reservation")
     claim.occupancy = "unknown"
     claim.operation_id = event.operation_id
-    state.touch(claim)
+    state.move(claim)
 
 
 def _reconciled(state: TaskState, event: facts.ExecutionReconciled, at: int) -> None:
@@ -260,7 +284,7 @@ def _reconciled(state: TaskState, event: facts.ExecutionReconciled, at: int) -> 
         claim.reconciled_from_reserve += 1
     claim.occupancy = event.status
     claim.execution_reference = event.evidence_reference
-    state.touch(claim)
+    state.move(claim)
 
 
 def _submitted(state: TaskState, event: facts.SubmissionRecorded, at: int) -> None:
