@@ -153,6 +153,7 @@ class GatePair(Pair):
 
     def observe(self, sighting: Sighting) -> Answer:
         """Let an adapter tell both of an observation, and compare."""
+        self.calls += 1
         if type(self.clock.now) is int:
             self.clock.now += sighting.after
         made = self._observation(sighting)
@@ -175,6 +176,7 @@ class GatePair(Pair):
 
     def play_phase(self, passing: Passing) -> Answer:
         """Go through a phase on both, and compare claims, records and refusals."""
+        self.calls += 1
         call = self.prepare(passing.move)
         node = self._node(passing)
         named = {name: value for name, value in call.named.items() if name != "binding"}
@@ -198,6 +200,7 @@ class GatePair(Pair):
 
     def ask_gate(self, asking: Asking) -> Answer:
         """Ask both a question, and compare; nothing may be written."""
+        self.calls += 1
         arguments = () if asking.call == "ready_units" else (asking.node,)
         model = self.models[asking.graph]
         gate = self._gate(asking.graph, second=asking.second)
