@@ -6,7 +6,7 @@ until ``heal``, as a disk that has gone bad stays bad.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
@@ -22,6 +22,7 @@ class FaultVFS(apsw.VFS):
         calls: Every counted call since the last ``heal``: what was asked of which file, as
             in ``("write", "-wal")``. The database itself has the empty suffix.
         fired: Whether the fault has been met.
+        at_fault: Called in the moment of the fault, before anything is undone.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,7 @@ class FaultVFS(apsw.VFS):
         self.name = f"fault-{next(_names)}"
         self.calls: list[tuple[str, str]] = []
         self.fired = False
+        self.at_fault: Callable[[], object] = lambda: None
         self._call = ("", "")
         self._left = 0
         self._error: type[apsw.Error] = apsw.IOError
@@ -54,6 +56,7 @@ class FaultVFS(apsw.VFS):
             self._left -= 1
             if self._left <= 0:
                 self.fired = True
+                self.at_fault()
                 raise self._error
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802  (SQLite's name)

@@ -12,7 +12,7 @@ import pytest
 import wrong_files as wrong
 from builders import DISPATCHER, READER, START, WORKER, Clock, binding, granted, opened, task
 from fault_vfs import FaultVFS, fault_vfs
-from store_checks import ledger_on, require_whole, store_refused
+from store_checks import folder_state, ledger_on, require_whole, store_refused
 
 from idkmesh import ClaimLedger, StoreError, TaskClaimPolicy
 from idkmesh.events.sqlite_store import SqliteStore
@@ -86,6 +86,44 @@ def test_a_ledger_is_made_wholly_or_not_at_all(path: Path, disk: FaultVFS) -> No
         disk.heal()
         with opened(fresh, lambda: START) as ledger:
             assert granted(ledger) == 1
+
+
+def test_a_power_cut_while_a_ledger_is_made_leaves_an_empty_one(path: Path, disk: FaultVFS) -> None:
+    """Whichever of the first pages a power cut lost, the file becomes a ledger afterwards."""
+    left: dict[str, bytes] = {}
+
+    def power_cut() -> None:
+        for suffix in ("", "-journal"):  # the undoing meets the fault again
+            left.setdefault(suffix, path.with_name(path.name + suffix).read_bytes())
+
+    disk.fail(("sync", ""))
+    disk.at_fault = power_cut
+    with store_refused("store_unsafe"):
+        SqliteStore.open(path, vfs=disk.name)
+    pages = [left[""][place : place + 4096] for place in range(0, len(left[""]), 4096)]
+    assert len(pages) > 3
+    for lost in range(len(pages)):
+        for cut in (False, True):  # zeros where it was, or nothing from there on
+            rest = [] if cut else [bytes(4096), *pages[lost + 1 :]]
+            fresh = path.with_name(f"fresh-{lost}-{cut}.sqlite3")
+            fresh.write_bytes(b"".join([*pages[:lost], *rest]))
+            fresh.with_name(fresh.name + "-journal").write_bytes(left["-journal"])
+            with opened(fresh, lambda: START) as ledger:
+                assert granted(ledger) == 1
+
+
+def test_a_lost_first_page_of_anything_else_is_refused(path: Path) -> None:
+    """A file that held something before the power cut is not taken for an unborn ledger."""
+    wrong.ledger(path)
+    content = path.read_bytes()
+    path.write_bytes(bytes(4096) + content[4096:])
+    journal = path.with_name(path.name + "-journal")
+    pages = (len(content) // 4096).to_bytes(4, "big")
+    journal.write_bytes(bytes.fromhex("d9d505f920a163d7") + bytes(8) + pages + bytes(492))
+    before = folder_state(path.parent)
+    with store_refused("store_foreign"):
+        opened(path, lambda: START)
+    assert folder_state(path.parent) == before
 
 
 # Errors at COMMIT.

@@ -1,5 +1,6 @@
 """Where a ledger may be, and what else keeps it from being opened: mounts, engines, locks."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -193,3 +194,28 @@ def test_a_file_locked_against_everybody_cannot_be_opened(
     held.execute("ROLLBACK")
     with opened(path, lambda: START) as freed:
         assert len(freed.peek(task(), READER)) == 1
+
+
+def test_new_names_are_flushed_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut after the opening takes back neither the file's name nor its folders'."""
+    flushed: list[str] = []
+    flush = os.fsync
+
+    def recording(descriptor: int) -> None:
+        flushed.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recording)
+    with opened(tmp_path / "a" / "b" / "claims.sqlite3", lambda: START):
+        assert flushed == [str(tmp_path), f"{tmp_path}/a", f"{tmp_path}/a/b"]
+    with opened(tmp_path / "a" / "b" / "claims.sqlite3", lambda: START):
+        assert len(flushed) == 3
+
+
+def test_a_file_in_the_way_of_a_folder_is_refused(tmp_path: Path) -> None:
+    """A path that goes through a file is store_unsafe, and the file stays."""
+    (tmp_path / "a").write_text("mine", encoding="utf-8")
+    for path in (tmp_path / "a" / "claims.sqlite3", tmp_path / "a" / "b" / "claims.sqlite3"):
+        with store_refused("store_unsafe"):
+            opened(path, lambda: START)
+    assert (tmp_path / "a").read_text(encoding="utf-8") == "mine"

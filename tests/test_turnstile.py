@@ -206,9 +206,9 @@ def test_a_forked_childs_release_touches_nothing(path: Path) -> None:
     here.acquire(soon())
     mutex = here._threads._mutex
     here._threads._mutex = Forbidden()  # type: ignore[assignment]  # stands in for a Lock
-    here._pid += 1
+    here._generation += 1
     here.release()
-    here._pid -= 1
+    here._generation -= 1
     here._threads._mutex = mutex
     assert is_locked(path, "-lock")
     here.release()

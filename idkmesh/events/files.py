@@ -88,7 +88,7 @@ def prepare(path: str, *, file_mode: int, read_only: bool, allow_network: bool) 
     folder = os.path.dirname(path)  # noqa: PTH120
     try:
         if not read_only:
-            os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+            _make_folder(folder)
         if not allow_network:
             refuse_network(folder, mount_table())
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -104,6 +104,34 @@ def prepare(path: str, *, file_mode: int, read_only: bool, allow_network: bool) 
         raise refused(error) from error
     try:
         os.fchmod(descriptor, file_mode)
+    finally:
+        os.close(descriptor)
+    _keep_names(folder)
+
+
+def _make_folder(folder: str) -> None:
+    """Make a folder and those above it, so that a power cut takes none of them back."""
+    if os.path.isdir(folder):  # noqa: PTH112  (a path is text here)
+        return
+    above = os.path.dirname(folder)  # noqa: PTH120
+    _make_folder(above)
+    try:
+        os.mkdir(folder)  # noqa: PTH102
+    except FileExistsError:
+        return  # another process was quicker, or it is a file, which will be found out
+    _keep_names(above)
+
+
+def _keep_names(folder: str) -> None:
+    """Flush a folder's names to the disk, where the system does such a thing."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return
     finally:
         os.close(descriptor)
 

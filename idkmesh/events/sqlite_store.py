@@ -16,7 +16,7 @@ from typing import Final, Self
 import apsw
 
 from idkmesh.errors import ErrorCode, StoreError
-from idkmesh.events import engine, files, port
+from idkmesh.events import engine, files, forks, port
 from idkmesh.events.sessions import ReadSession, WriteSession
 from idkmesh.events.turnstile import FairLock, Turnstile
 
@@ -53,15 +53,17 @@ class Handle:
 class _Share:
     """A thread's part in a store; when the thread ends, its connection is closed."""
 
-    __slots__ = ("handle", "store")
+    __slots__ = ("handle", "pid", "store")
 
     def __init__(self, store: "SqliteStore", handle: Handle) -> None:
         self.store = weakref.ref(store)
         self.handle = handle
+        self.pid = os.getpid()
 
     def __del__(self) -> None:
+        # In a forked child this comes, for threads that are not there, before any hook of ours.
         store = self.store()
-        if store is not None and store.is_at_home():
+        if store is not None and self.pid == os.getpid():
             store.drop(self.handle)
 
 
@@ -91,7 +93,7 @@ class SqliteStore(port.Store):
         self._read_only = read_only
         self._vfs = vfs
         self._log_only = log_only
-        self._pid = os.getpid()
+        self._generation = forks.generation()
         self._closed = False
         self._local = threading.local()
         self._handles: set[Handle] = set()
@@ -220,7 +222,7 @@ class SqliteStore(port.Store):
 
     def is_at_home(self) -> bool:
         """Say whether this is the process that opened the store."""
-        return self._pid == os.getpid()
+        return self._generation == forks.generation()
 
     def handle(self) -> Handle:
         """Return this thread's connection, opened at its first use."""

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from idkmesh.errors import ErrorCode, StoreError
-from idkmesh.events import files
+from idkmesh.events import files, forks
 
 try:
     import fcntl
@@ -227,7 +227,7 @@ class Turnstile:
     """
 
     def __init__(self, path: str | None, file_mode: int) -> None:
-        self._pid = os.getpid()
+        self._generation = forks.generation()
         self._threads = FairLock()
         self._processes = FileTurn(path, file_mode) if path and fcntl else None
         self._closed = False
@@ -276,7 +276,7 @@ class Turnstile:
 
     def _release(self) -> None:
         # In a forked child the locks may be in the hands of threads that are not there.
-        if self._pid != os.getpid() or not self._threads.held_here():
+        if self._generation != forks.generation() or not self._threads.held_here():
             return
         if self._processes is not None:
             self._processes.release()
