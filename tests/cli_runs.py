@@ -42,6 +42,8 @@ INTERRUPTIBLE = [
     *IDKMESH[:-1],
     f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {IDKMESH[-1]}",
 ]
+# A program writes into a pipe in blocks unless it was told otherwise, and that is what counts.
+BUFFERED = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
 CONTROL = re.compile(r"[^\x20-\x7e\u00a0-\U0010ffff\n]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -83,6 +85,7 @@ def program(*arguments: object, stdin: bytes = b"") -> Ran:
     done = subprocess.run(
         [*IDKMESH, *map(str, arguments)],
         input=stdin,
+        env=BUFFERED,
         capture_output=True,
         check=False,
         timeout=HANG_SECONDS,
@@ -125,6 +128,7 @@ def followed(*arguments: object) -> Iterator[Follower]:
     """Start the command line as a program, and see to it that it ends."""
     process = subprocess.Popen(
         [*INTERRUPTIBLE, *map(str, arguments)],
+        env=BUFFERED,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -147,7 +151,7 @@ def asked(answer: bytes | signal.Signals, *arguments: object) -> tuple[int, str]
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"},
+        env={**BUFFERED, "TERM": "xterm-256color", "COLUMNS": "120"},
     )
     os.close(theirs)
     try:

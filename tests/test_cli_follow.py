@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders import DISPATCHER, RIVAL, WORKER, Clock, binding, granted, opened, task
-from cli_runs import Follower, followed, idkmesh
+from cli_runs import BUFFERED, Follower, followed, idkmesh
 from demo_runs import HANG_SECONDS, IDKMESH
 
 from idkmesh import TaskClaimPolicy
@@ -69,6 +69,7 @@ def test_a_follower_ends_quietly_with_its_reader(path: Path, clock: Clock) -> No
                 follower.line()
             reader = subprocess.Popen(
                 [*IDKMESH, "log", str(path), "--follow"],
+                env=BUFFERED,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
@@ -95,6 +96,7 @@ def test_a_pipe_that_nobody_reads_ends_a_verb_quietly(
         name, *options = verb
         done = subprocess.run(
             [*IDKMESH, name, str(path), *options],
+            env=BUFFERED,
             stdout=write,
             stderr=subprocess.PIPE,
             check=False,

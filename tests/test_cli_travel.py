@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders import WORKER, Clock, granted, opened, task
-from cli_runs import INTERRUPTIBLE, idkmesh, on_terminal, program
+from cli_runs import BUFFERED, INTERRUPTIBLE, idkmesh, on_terminal, program
 from demo_runs import HANG_SECONDS
 from replay_builders import edited, forge, life, put_log, rows_of
 from store_checks import LOCK_FILES, foreign
@@ -274,6 +274,7 @@ def test_an_interrupted_import_leaves_nothing(path: Path, clock: Clock) -> None:
     os.mkfifo(fifo)
     process = subprocess.Popen(
         [*INTERRUPTIBLE, "import", str(fifo), str(new)],
+        env=BUFFERED,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

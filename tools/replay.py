@@ -80,7 +80,7 @@ def state(task: TaskAsOf) -> dict[str, object]:
 
 def show(content: dict[str, object]) -> None:
     """Print one object in ASCII, so that no text in it can steer a terminal."""
-    sys.stdout.write(json.dumps(content, ensure_ascii=True).replace("\x7f", "\\u007f") + "\n")
+    sys.stdout.write(json.dumps(content, ensure_ascii=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -64,8 +64,7 @@ def count(number: int, noun: str) -> str:
 
 def json_line(content: object) -> str:
     """Return JSON on one line and in ASCII, so that no text in it can steer a terminal."""
-    text = json.dumps(content, ensure_ascii=True, default=str)
-    return text.replace("\x7f", "\\u007f")
+    return json.dumps(content, ensure_ascii=True, default=str)
 
 
 class Screen:
