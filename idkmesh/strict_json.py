@@ -42,8 +42,8 @@ def screen(text: str, source: str) -> None:
     Raises:
         InvalidInput: It nests deeper than 64 levels, an object has a key twice, a number is
             not finite, longer than 64 characters or a whole one beyond the ledger's last
-            deadline (2**62 + 604,799) either way, or a string holds a lone surrogate; the message names line and column
-            (``invalid_input``).
+            deadline (2**62 + 604,799) either way, or a string holds a lone surrogate; the
+            message names line and column (``invalid_input``).
     """
     keys_of_open: list[set[str]] = []
     for token in _TOKEN.finditer(text):
