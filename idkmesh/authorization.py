@@ -238,6 +238,10 @@ class AuthorizationRequest(Struct, frozen=True, kw_only=True):
         now: Epoch seconds.
         approver: Who approves, or None.
         other_parties: Principals beside the actor that the approver must differ from.
+
+    Raises:
+        InvalidInput: ``action``, ``risk``, ``data_classification`` or ``now`` is outside what
+            it may hold (``invalid_input``).
     """
 
     scope: TenantScope
@@ -249,6 +253,12 @@ class AuthorizationRequest(Struct, frozen=True, kw_only=True):
     now: int
     approver: ActorContext | None = None
     other_parties: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        scalars.choice(self.action, "action", ACTIONS)
+        scalars.choice(self.risk, "risk", RISKS)
+        scalars.choice(self.data_classification, "data_classification", DATA_CLASSES)
+        scalars.whole(self.now, "now", 0, MAX_INT)
 
 
 class AuthorizationDecision(Struct, frozen=True):

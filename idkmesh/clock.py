@@ -51,6 +51,17 @@ class SystemClock:
             return max(seconds, (self._opened_wall + elapsed) // _NANOSECONDS)
 
 
+def require_callable(clock: object) -> None:
+    """Refuse what is given for a clock and is none.
+
+    Raises:
+        TypeError: It is neither None nor callable.
+    """
+    if clock is not None and not callable(clock):
+        message = f"expected clock to be callable, but it is a {type(clock).__name__}"
+        raise TypeError(message)
+
+
 def now(clock: Callable[[], int], watermark: int) -> int:
     """Return the time at which a command acts.
 

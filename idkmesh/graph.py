@@ -270,7 +270,7 @@ def _digest(
     requires: dict[str, tuple[str, ...]],
 ) -> str:
     content = {
-        "scope": {"tenant_id": scope.tenant_id, "project_id": scope.project_id},
+        "scope": scope.to_dict(),
         "units": [
             {"binding": bindings[unit].to_dict(), "requires": requires[unit]}
             for unit in sorted(bindings)

@@ -30,6 +30,10 @@ class TenantScope(Struct, frozen=True, forbid_unknown_fields=True):
         force_setattr(self, "tenant_id", scalars.scope_id(self.tenant_id, "tenant_id"))
         force_setattr(self, "project_id", scalars.scope_id(self.project_id, "project_id"))
 
+    def to_dict(self) -> dict[str, str]:
+        """Return the scope's JSON record."""
+        return {"tenant_id": self.tenant_id, "project_id": self.project_id}
+
     @property
     def key(self) -> str:
         """The scope's storage key; no part may hold ``/``, so no two scopes share one."""

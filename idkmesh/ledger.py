@@ -60,6 +60,9 @@ class ClaimLedger(Ownership, Questions):
         max_observations: int = 100_000,
     ) -> None:
         _check_settings(authorization_policy, clock, clock_resolution_seconds, max_observations)
+        if not (callable(getattr(store, "read", None)) and callable(getattr(store, "write", None))):
+            message = f"expected store to be an opened store, but it is a {type(store).__name__}"
+            raise TypeError(message)
         self._store = store
         self.transactor = Transactor(
             store,
@@ -103,7 +106,8 @@ class ClaimLedger(Ownership, Questions):
             The ledger, which is also a context manager that closes it.
 
         Raises:
-            InvalidInput: An option is outside its range (``invalid_input``).
+            InvalidInput: An option is outside its range, or ``target`` is empty, too long, or
+                holds NUL or what is no text (``invalid_input``).
             StoreError: ``store_unsafe``, ``store_foreign``, ``store_newer``,
                 ``store_readonly``, ``store_locked``, ``store_full``, ``store_corrupt``.
             TypeError: ``target`` is no path, the policy no ``AuthorizationPolicy``, or the clock
@@ -114,9 +118,7 @@ class ClaimLedger(Ownership, Questions):
         _check_settings(authorization_policy, clock, clock_resolution_seconds, max_observations)
         store = SqliteStore.open(
             target,
-            busy_timeout_seconds=scalars.duration(
-                busy_timeout_seconds, "busy_timeout_seconds", 0, 86_400
-            ),
+            busy_timeout_seconds=busy_timeout_seconds,
             read_only=scalars.flag(read_only, "read_only"),
             allow_network=scalars.flag(allow_network, "allow_network"),
             file_mode=scalars.whole(file_mode, "file_mode", 0o600, 0o666),
@@ -364,9 +366,7 @@ def _check_settings(
 ) -> None:
     """Refuse what a ledger cannot work with, before any file is touched."""
     scalars.instance(policy, AuthorizationPolicy, "authorization_policy")
-    if clock is not None and not callable(clock):
-        message = f"expected clock to be callable, but it is a {type(clock).__name__}"
-        raise TypeError(message)
+    clocks.require_callable(clock)
     scalars.whole(
         clock_resolution_seconds, "clock_resolution_seconds", 1, scalars.MAX_WINDOW_SECONDS
     )

@@ -12,7 +12,6 @@ from idkmesh.commands.reserve import operation_id
 from idkmesh.events import types as facts
 from idkmesh.events.types import Authority, Event, TaskEvent
 from idkmesh.identity import TenantScope, task_from_key
-from idkmesh.prerequisites import EVIDENCE_FIELDS, INTEGRATED
 from idkmesh.projections.task import Claim, TaskState
 from idkmesh.records import OwnerIdentity
 
@@ -121,15 +120,6 @@ def may_follow_a_repair(event: Event) -> bool:
 
 def _by_a_repair(event: Event) -> bool:
     return isinstance(event, facts.ClaimExpired) and event.deadline == "clock_repair"
-
-
-def unproven(event: facts.PrerequisiteObserved) -> str | None:
-    """Return which evidence an observation lacks that no adapter may leave out, or None."""
-    if event.state == INTEGRATED:
-        for field in EVIDENCE_FIELDS:
-            if getattr(event, field) is None:
-                return f"an integrated observation has no {field}"
-    return None
 
 
 def broken_invariant(  # noqa: PLR0911  (one return an invariant)

@@ -124,7 +124,7 @@ class PrerequisiteObservation(Struct, frozen=True, forbid_unknown_fields=True):
     def to_dict(self) -> dict[str, object]:
         """Return the observation's JSON record; evidence that is not there is null."""
         return {
-            "scope": {"tenant_id": self.scope.tenant_id, "project_id": self.scope.project_id},
+            "scope": self.scope.to_dict(),
             "event_id": self.event_id,
             "sequence": self.sequence,
             "binding": self.binding.to_dict(),

@@ -1,19 +1,21 @@
 """What anybody with ``read`` may ask: the questions take no lock and write nothing."""
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import get_args
+from typing import Final, get_args
 
 from idkmesh import scalars
 from idkmesh.authorization import ActorContext
 from idkmesh.errors import ClaimError, ErrorCode
 from idkmesh.identity import ScopedResourceRef, TenantScope, task_from_key, task_ref
-from idkmesh.policy import ClaimBinding, TaskClaimPolicy
+from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import tables
 from idkmesh.projections.task import Claim, TaskState
 from idkmesh.records import OwnerIdentity, TaskClaim
 from idkmesh.scalars import ClaimState, Occupancy
 from idkmesh.transact import Transactor
+
+_STATES: Final[tuple[ClaimState, ...]] = get_args(ClaimState)
+_OCCUPANCIES: Final[tuple[Occupancy, ...]] = get_args(Occupancy)
 
 
 class Questions:
@@ -66,6 +68,8 @@ class Questions:
             ClaimError: ``invalid_input``, ``invalid_clock``, ``task_not_configured``,
                 ``claim_not_found``.
         """
+        task_ref(task)
+        scalars.instance(actor, ActorContext, "actor")
         request_id = scalars.free_text(request_id, "request_id")
         state, now = self._look(task, actor)
         claim = state.claims.get(request_id)
@@ -150,13 +154,13 @@ def _filter(
 ) -> Callable[[tables.Surveyed, int], bool]:
     """Check what a survey asks for, and return whether a claim found is wanted at a time."""
     if state is not None:
-        scalars.choice(state, "state", get_args(ClaimState))
+        state = scalars.choice(state, "state", _STATES)
     if occupancy is not None:
-        scalars.choice(occupancy, "occupancy", get_args(Occupancy))
+        occupancy = scalars.choice(occupancy, "occupancy", _OCCUPANCIES)
     if overdue is not None:
         scalars.flag(overdue, "overdue")
     if owner is not None:
-        scalars.principal_id(owner, "owner")
+        owner = scalars.principal_id(owner, "owner")
 
     def wanted(found: tables.Surveyed, now: int) -> bool:
         claim = found.claim
@@ -195,7 +199,7 @@ def record(task: ScopedResourceRef, claim: Claim, now: int | None = None) -> Tas
             claim.issuer,
             claim.actor_type,
         ),
-        binding=_binding(claim.work_unit_digest, claim.source_revision, claim.inputs_digest),
+        binding=claim.binding(),
         state="expired" if overdue else claim.state,
         created_at=claim.created_at,
         acknowledged_at=claim.acknowledged_at,
@@ -208,9 +212,3 @@ def record(task: ScopedResourceRef, claim: Claim, now: int | None = None) -> Tas
         execution_reference=claim.execution_reference,
         submission_digest=claim.submission_digest,
     )
-
-
-@lru_cache(maxsize=4096)
-def _binding(work_unit_digest: str, source_revision: str, inputs_digest: str) -> ClaimBinding:
-    """Return a binding, its parts checked once and not for every answer."""
-    return ClaimBinding(work_unit_digest, source_revision, inputs_digest)

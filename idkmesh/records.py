@@ -144,7 +144,7 @@ class AdmissionRecord(Struct, frozen=True, kw_only=True):
             "kind": ADMISSION_KIND,
             "schema_version": SCHEMA_VERSION,
             "phase": self.phase,
-            "scope": {"tenant_id": self.scope.tenant_id, "project_id": self.scope.project_id},
+            "scope": self.scope.to_dict(),
             "graph_digest": self.graph_digest,
             "observation_digest": self.observation_digest,
             "work_unit_id": self.work_unit_id,

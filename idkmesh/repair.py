@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from idkmesh import clock as clocks
 from idkmesh import scalars
-from idkmesh.errors import ClaimError, ErrorCode
+from idkmesh.errors import InvalidInput
 from idkmesh.events.catalog import clock_stream
 from idkmesh.events.port import ReadSession
 from idkmesh.events.sqlite_store import SqliteStore
@@ -85,6 +85,7 @@ def repair_clock(
         StoreError: The file cannot be written; nothing was changed then.
     """
     evidence = scalars.free_text(evidence, "evidence")
+    clocks.require_callable(clock)
     SqliteStore.open(target, read_only=True, log_only=True).close()  # a repair makes no file
     store = SqliteStore.open(
         target, busy_timeout_seconds=busy_timeout_seconds, refold=tables.rebuild
@@ -136,6 +137,6 @@ def _repair(
     now = clocks.now(clocks.SystemClock() if clock is None else clock, 0)
     if now >= old_watermark:
         message = "expected a clock below the watermark, but it is not, so nothing needs repair"
-        raise ClaimError(ErrorCode.INVALID_INPUT, message)
+        raise InvalidInput(message)
     expired = tuple(record(task_from_key(state.stream), claim) for state, claim in _active(states))
     return Repair(old_watermark, now, expired)

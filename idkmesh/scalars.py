@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Final, Literal, TypeVar, get_args
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from idkmesh.errors import InvalidInput
 
@@ -17,6 +17,7 @@ END: Final = r"(?![\s\S])"
 MAX_INT: Final = 2**62 - 1
 MAX_TEXT: Final = 512
 MAX_WINDOW_SECONDS: Final = 604_800
+LAST_DEADLINE: Final = MAX_INT + MAX_WINDOW_SECONDS
 MAX_SLOTS: Final = 3
 MAX_ATTEMPTS: Final = 32
 
@@ -36,7 +37,7 @@ FreeText = Annotated[
 ]
 
 Seconds = Annotated[int, Meta(ge=0, le=MAX_INT)]
-DeadlineSeconds = Annotated[int, Meta(ge=0, le=MAX_INT + MAX_WINDOW_SECONDS)]
+DeadlineSeconds = Annotated[int, Meta(ge=0, le=LAST_DEADLINE)]
 Window = Annotated[int, Meta(ge=1, le=MAX_WINDOW_SECONDS)]
 Slots = Annotated[int, Meta(ge=1, le=MAX_SLOTS)]
 Attempts = Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)]
@@ -72,7 +73,7 @@ ClaimState = Literal["active", "released", "expired"]
 Occupancy = Literal["none", "unknown", "running", "terminal"]
 ExecutionStatus = Literal["running", "terminal"]
 Deadline = Literal["ack_by", "lease_until", "progress_by", "hard_until"]
-EndedBy = Literal["ack_by", "lease_until", "progress_by", "hard_until", "clock_repair"]
+EndedBy = Literal[Deadline, "clock_repair"]
 
 
 T = TypeVar("T")
@@ -191,12 +192,12 @@ def members(values: object, field: str) -> Iterable[object]:
 
 
 def instance(value: object, kind: type[T], field: str) -> T:
-    """Return ``value`` where it is a ``kind``.
+    """Return ``value`` where it is a ``kind``; a value type's subclass is another type.
 
     Raises:
         TypeError: It is another kind of object.
     """
-    if isinstance(value, kind):
+    if isinstance(value, kind) and (type(value) is kind or not isinstance(value, Struct)):
         return value
     message = f"expected {field} to be a {kind.__name__}, but it is a {type(value).__name__}"
     raise TypeError(message)

@@ -13,7 +13,7 @@ from typing import Final
 from idkmesh.digests import MAX_DEPTH
 from idkmesh.errors import InvalidInput
 from idkmesh.naming import shown
-from idkmesh.scalars import MAX_INT
+from idkmesh.scalars import LAST_DEADLINE
 
 _MAX_NUMBER_LENGTH: Final = 64
 
@@ -41,9 +41,9 @@ def screen(text: str, source: str) -> None:
 
     Raises:
         InvalidInput: It nests deeper than 64 levels, an object has a key twice, a number is
-            not finite, longer than 64 characters or a whole one beyond 2**62 - 1 either way,
-            or a string holds a lone surrogate; the message names line and column
-            (``invalid_input``).
+            not finite, longer than 64 characters or a whole one beyond the ledger's last
+            deadline (2**62 + 604,799) either way, or a string holds a lone surrogate; the
+            message names line and column (``invalid_input``).
     """
     keys_of_open: list[set[str]] = []
     for token in _TOKEN.finditer(text):
@@ -93,8 +93,10 @@ def _number_fault(literal: str) -> str | None:
         return f"be a number of at most {_MAX_NUMBER_LENGTH} characters, but it is longer"
     try:
         if literal.removeprefix("-").isdigit():
-            whole = abs(int(literal)) <= MAX_INT
-            return None if whole else "be a number up to 2**62 - 1 either way, but it is larger"
+            whole = abs(int(literal)) <= LAST_DEADLINE
+            return (
+                None if whole else f"be a number up to {LAST_DEADLINE} either way, but it is larger"
+            )
         finite = math.isfinite(float(literal))
     except ValueError:
         return None

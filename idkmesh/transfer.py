@@ -89,7 +89,8 @@ def import_lines(
     """Make a ledger out of an export; its log has the same seal.
 
     Args:
-        lines: The export's lines.
+        lines: The export's lines, as bytes; at least one, since a file that holds nothing may
+            as well be a torn one.
         target: A file that does not exist yet.
         progress: Called now and then with the events done and the events there are, in
             passes, once all lines are read.
@@ -216,6 +217,9 @@ def _row_of(line: bytes, name: str) -> Row:
 def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
     number = 0
     for number, line in enumerate(lines, 1):
+        if not isinstance(line, bytes):
+            message = f"expected lines to be bytes, but one is a {type(line).__name__}"
+            raise TypeError(message)
         if not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
             message = f"expected line {number} to end with a newline, but the file is torn there"
             raise InvalidInput(message)
@@ -286,7 +290,7 @@ def _made(target: Target) -> Iterator[str]:
     except BaseException:
         for suffix in _BESIDE:
             with suppress(OSError):
-                os.unlink(path + suffix)  # noqa: PTH108
+                os.unlink(path + suffix)
         raise
 
 
@@ -294,7 +298,7 @@ def _take(path: str) -> None:
     """Make an empty file, and its folder, where there is none of that name."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError as error:
         raise files.refused(error) from error
     try:

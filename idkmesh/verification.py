@@ -25,7 +25,6 @@ from idkmesh.legality import (
     impossible,
     is_scope,
     may_follow_a_repair,
-    unproven,
     untimely,
 )
 from idkmesh.naming import shown
@@ -328,9 +327,6 @@ class Verifier:
                 self._fold_task(row, event)  # type: ignore[arg-type]  # appliers are of task events
         elif isinstance(event, facts.PrerequisiteObserved):
             _require_stream(row, observations_stream(row.scope))
-            meaning = unproven(event)
-            if meaning is not None:
-                self._about(row, meaning)
             if row.stream not in self._doubtful:
                 known = self._observations.setdefault(row.stream, Observations(row.stream))
                 observations.evolve(known, event)

@@ -155,7 +155,7 @@ class OracleGate:
         now = self.readiness(node)
         demand(not now.satisfied, "task_already_integrated")
         if not now.ready:
-            raise Refused("task_not_ready", now.blockers)  # noqa: EM101 - a code, not a message
+            raise Refused("task_not_ready", now.blockers)
         binding = {
             "work_unit_digest": self.graph.bindings[node].work_unit_digest,
             "source_revision": self.graph.bindings[node].source_revision,

@@ -319,7 +319,7 @@ def test_an_integrated_observation_carries_its_evidence(path: Path, field: str) 
         "events",
         14,
         SEEN,
-        f"an integrated observation has no {field}",
+        f"expected an integrated observation to have {field}, but it has none",
     )
 
 

@@ -39,10 +39,6 @@ def operation_id(stream: str, claim: Claim) -> str:
             "task": stream,
             "slot": claim.slot,
             "epoch": claim.epoch,
-            "binding": {
-                "work_unit_digest": claim.work_unit_digest,
-                "source_revision": claim.source_revision,
-                "inputs_digest": claim.inputs_digest,
-            },
+            "binding": claim.binding().to_dict(),
         }
     )

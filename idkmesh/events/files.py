@@ -66,7 +66,7 @@ def resolve(target: object) -> str:
     if name in {"", ".", ".."}:
         raise _unsafe("a file", "a folder")
     try:
-        path = os.path.join(os.path.realpath(folder or "."), name)  # noqa: PTH118
+        path = os.path.join(os.path.realpath(folder or "."), name)
         size = len(path.encode())
     except UnicodeEncodeError as error:
         message = "expected target to be a path in UTF-8, but it is none"
@@ -85,7 +85,7 @@ def prepare(path: str, *, file_mode: int, read_only: bool, allow_network: bool) 
             missing for a reader (``store_readonly``), or lies on a network file system
             (``store_unsafe``).
     """
-    folder = os.path.dirname(path)  # noqa: PTH120
+    folder = os.path.dirname(path)
     try:
         if not read_only:
             _make_folder(folder)
@@ -111,12 +111,12 @@ def prepare(path: str, *, file_mode: int, read_only: bool, allow_network: bool) 
 
 def _make_folder(folder: str) -> None:
     """Make a folder and those above it, so that a power cut takes none of them back."""
-    if os.path.isdir(folder):  # noqa: PTH112  (a path is text here)
+    if os.path.isdir(folder):
         return
-    above = os.path.dirname(folder)  # noqa: PTH120
+    above = os.path.dirname(folder)
     _make_folder(above)
     try:
-        os.mkdir(folder)  # noqa: PTH102
+        os.mkdir(folder)
     except FileExistsError:
         return  # another process was quicker, or it is a file, which will be found out
     _keep_names(above)
@@ -189,7 +189,7 @@ def _is_unborn(path: str, header: bytes) -> bool:
     if header.startswith(_MAGIC):
         return False
     try:
-        with open(path + "-journal", "rb") as journal:  # noqa: PTH123  (a path is text here)
+        with open(path + "-journal", "rb") as journal:
             start = journal.read(_JOURNAL_BYTES)
     except OSError:
         return False
@@ -227,7 +227,7 @@ def require_writable(path: str) -> None:
 def mount_table() -> str:
     """Return the system's mount table, or nothing where it has none to read."""
     try:
-        with open("/proc/self/mountinfo", "rb") as table:  # noqa: PTH123
+        with open("/proc/self/mountinfo", "rb") as table:
             return os.fsdecode(table.read())
     except OSError:
         return ""

@@ -14,7 +14,7 @@ def statements(beside: str, name: str) -> dict[str, str]:
         name: The SQL file's name.
     """
     # os and not pathlib, which would be a tenth of the package's import time.
-    path = os.path.join(os.path.dirname(beside), name)  # noqa: PTH118, PTH120
-    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+    path = os.path.join(os.path.dirname(beside), name)  # noqa: PTH118, PTH120  (as above)
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123  (as above)
         parts = _NAME.split(file.read())
     return {title: text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}

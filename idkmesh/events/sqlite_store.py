@@ -15,6 +15,7 @@ from typing import Final, Self
 
 import apsw
 
+from idkmesh import scalars
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import engine, files, forks, port
 from idkmesh.events.sessions import ReadSession, WriteSession
@@ -117,7 +118,7 @@ class SqliteStore(port.Store):
 
         Args:
             target: The file's path, or ``:memory:`` for a test's own ledger.
-            busy_timeout_seconds: How long a writer waits in all, in seconds.
+            busy_timeout_seconds: How long a writer waits in all, 0-86,400 seconds.
             read_only: Open for reading alone; nothing is made or changed.
             allow_network: Open on a network file system all the same.
             file_mode: The mode of new files.
@@ -133,6 +134,9 @@ class SqliteStore(port.Store):
             TypeError: ``target`` is no path.
         """
         engine.require_engine(apsw.sqlite_lib_version())
+        busy_timeout_seconds = scalars.duration(
+            busy_timeout_seconds, "busy_timeout_seconds", 0, 86_400
+        )
         path = files.resolve(target)
         if path == files.MEMORY:
             store = cls(

@@ -9,6 +9,8 @@ from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events.types import PrerequisiteObserved
 from idkmesh.identity import TenantScope
 from idkmesh.prerequisites import (
+    EVIDENCE_FIELDS,
+    INTEGRATED,
     ObservationState,
     PrerequisiteObservation,
     WorkUnitSourceBinding,
@@ -102,15 +104,10 @@ def evolve(state: Observations, event: PrerequisiteObserved) -> None:
     Raises:
         StoreError: No command could have emitted the event in this state (``store_corrupt``).
     """
-    evidence = (
-        event.integrated_revision,
-        event.artifacts_digest,
-        event.verification_reference,
-        event.integration_reference,
-    )
-    if event.state == "integrated" and None in evidence:
-        message = "expected an integrated observation with its evidence, but some is missing"
-        raise StoreError(ErrorCode.STORE_CORRUPT, message)
+    for field in EVIDENCE_FIELDS:
+        if event.state == INTEGRATED and getattr(event, field) is None:
+            message = f"expected an integrated observation to have {field}, but it has none"
+            raise StoreError(ErrorCode.STORE_CORRUPT, message)
     place = (event.binding.work_unit_id, event.sequence)
     if event.event_id in state.by_event or place in state.by_place:
         message = "expected an observation with an event id and place of its own, but one is taken"

@@ -90,10 +90,7 @@ def _readiness(
         )
     digest = canonical_digest(
         {
-            "scope": {
-                "tenant_id": graph.scope.tenant_id,
-                "project_id": graph.scope.project_id,
-            },
+            "scope": graph.scope.to_dict(),
             "binding": graph.bindings[unit].to_dict(),
             "prerequisites": [
                 {

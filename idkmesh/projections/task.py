@@ -6,14 +6,15 @@ that no command could have emitted in the state before it.
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import Struct
 
-from idkmesh.errors import ErrorCode, StoreError
+from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 from idkmesh.events import types as facts
 from idkmesh.events.types import TaskEvent
-from idkmesh.policy import TaskClaimPolicy
+from idkmesh.policy import ClaimBinding, TaskClaimPolicy
 from idkmesh.projections.deadlines import Due, Granted, first_due, granted, window_end
 from idkmesh.records import OwnerIdentity
 from idkmesh.scalars import MAX_SLOTS, ActorType, ClaimState, Occupancy
@@ -55,6 +56,10 @@ class Claim(Struct):
             and self.actor_type == owner.actor_type
         )
 
+    def binding(self) -> ClaimBinding:
+        """Return what the claim works on."""
+        return _binding(self.work_unit_digest, self.source_revision, self.inputs_digest)
+
     def holds_slot(self) -> bool:
         """Say whether the claim keeps its slot from others: owned, or perhaps running."""
         return self.state == "active" or self.occupancy in {"unknown", "running"}
@@ -71,6 +76,12 @@ class Claim(Struct):
             return None
         deadlines = Granted(self.ack_by, self.lease_until, self.progress_by, self.hard_until)
         return first_due(deadlines, acknowledged=acknowledged)
+
+
+@lru_cache(maxsize=4096)
+def _binding(work_unit_digest: str, source_revision: str, inputs_digest: str) -> ClaimBinding:
+    """Return a binding, its parts checked once and not for every answer."""
+    return ClaimBinding(work_unit_digest, source_revision, inputs_digest)
 
 
 class TaskState:
@@ -176,7 +187,10 @@ def evolve(state: TaskState, event: TaskEvent, at: int) -> None:
 def _configured(state: TaskState, event: facts.TaskConfigured, at: int) -> None:
     del at
     _expect(state.policy is None and state.version == 0, "it is the task's first")
-    state.policy = event.policy.policy()
+    try:
+        state.policy = event.policy.policy()
+    except InvalidInput as error:
+        raise StoreError(ErrorCode.STORE_CORRUPT, error.message) from error
     state.task_changed = True
 
 
