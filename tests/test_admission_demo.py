@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from idkmesh import ErrorCode
 from idkmesh.commands.fence import OnSameInputs
 from idkmesh.events.types import Authority, TaskEvent
 from idkmesh.projections.task import TaskState
 
-DEMO = Path(__file__).parents[1] / "examples" / "coordination" / "admission_demo.py"
+ROOT = Path(__file__).parents[1]
+DEMO = ROOT / "examples" / "coordination" / "admission_demo.py"
+SCHEMA = ROOT / "schemas" / "executor-admission-v0.1.schema.json"
 CODING = "trip-import/code-timestamps"
 RESEARCH = "trip-import/research-timestamps"
 REVIEW = "trip-import/review-timestamps"
@@ -115,6 +118,9 @@ def test_it_shows_the_records_of_the_three_phases(document: dict[str, Any]) -> N
         None,
     ]
     made = [record for record in records if record]
+    fits = Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    for record in made:
+        fits.validate(record)
     assert len({record["inputs_digest"] for record in made}) == 1
     assert {record["work_unit_id"] for record in made} == {CODING}
     assert {record["graph_digest"] for record in made} == {document["graph_digest"]}

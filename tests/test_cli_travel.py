@@ -375,6 +375,25 @@ def test_a_file_that_is_there_is_never_overwritten(path: Path, words: tuple[str,
     assert not path.with_name("elsewhere").exists()
 
 
+@pytest.mark.parametrize("words", [*MAKERS, ("rebuild", "LEDGER")], ids=" ".join)
+def test_no_verb_ends_a_claim(path: Path, clock: Clock, words: tuple[str, ...]) -> None:
+    """A claim that is past every deadline is recorded as active still, whatever verb has run."""
+    with opened(path, clock) as ledger:
+        granted(ledger)
+    before = rows_of(path)
+    assert idkmesh("export", path, path.with_name("log.jsonl")).code == 0
+    assert idkmesh(*placed(path, words)).code == 0
+    assert rows_of(path) == before
+    assert [row.type for row in before] == [
+        "task.configured.v1",
+        "claim.granted.v1",
+        "claim.acknowledged.v1",
+    ]
+    new = path.with_name("new")
+    if new.exists() and words[0] != "export":
+        assert rows_of(new) == before
+
+
 @pytest.mark.parametrize("verb", ["rebuild", "import", "backup"])
 def test_no_ledger_goes_through_a_pipe(path: Path, verb: str) -> None:
     """A ledger is a file: - in its place is usage, and no file of that name is made."""

@@ -1,5 +1,6 @@
 """Observations belong to the scope: they outlive coordinators and serve whichever graph fits."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,32 @@ def test_another_scope_has_its_own_observations(memory_ledger: ClaimLedger) -> N
     assert elsewhere.ready_units() == (STYLE, READ)
     assert elsewhere.readiness(PARSE).blockers == ("prerequisite_missing:feeds/read",)
     assert gate.readiness(READ).inputs_digest != elsewhere.readiness(READ).inputs_digest
+
+
+def test_threads_may_share_one_gate(ledger: ClaimLedger) -> None:
+    """Of many threads that ask one gate for one task at once, exactly one is admitted."""
+    gate = gate_on(ledger)
+    configured(ledger)
+    integrate(gate, READ)
+    together = threading.Barrier(8)
+    told: list[str] = []
+
+    def ask(number: int) -> None:
+        together.wait()
+        try:
+            gate.admit(PARSE, task(), WORKER, request_id=f"r-{number}")
+        except ClaimError as refusal:
+            told.append(str(refusal.code))
+        else:
+            told.append("created")
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == ["created", *["task_capacity_reserved"] * 7]
+    assert len(ledger.peek(task(), READER)) == 1
 
 
 # The graph changes.

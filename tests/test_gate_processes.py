@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple, Self
 import pytest
 from builders import START, log, opened
 from gate_builders import PARSE, READ, REVIEW, TEST, UNITS
+from jsonschema import Draft202012Validator
 from unit_builders import REVISION
 
 from idkmesh.events.port import Row
@@ -28,6 +29,7 @@ TASKS = 30
 MOST_OBSERVATIONS = 20_000
 
 PROGRAMS = Path(__file__).parent
+SCHEMA = PROGRAMS.parent / "schemas" / "executor-admission-v0.1.schema.json"
 SCOPE_RECORD = {"tenant_id": "acme", "project_id": "apollo"}
 REQUIRES = {READ: [], PARSE: [READ], TEST: [PARSE], REVIEW: [PARSE, READ]}
 # What the test calls the phases' events.
@@ -223,6 +225,15 @@ def test_every_answer_says_what_its_transaction_saw(run: Run) -> None:
         return each["task"], each["request_id"], each["phase"]
 
     assert sorted(answered, key=place) == sorted(written, key=place)
+
+
+def test_every_record_fits_its_schema(run: Run) -> None:
+    """Whatever was answered under way is what the published schema describes."""
+    fits = Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    records = [each["record"] for each in run.told if each["code"] is None]
+    assert {record["created"] for record in records} == {True, False}
+    for record in records:
+        fits.validate(record)
 
 
 def test_the_inputs_did_move_under_the_workers(run: Run) -> None:

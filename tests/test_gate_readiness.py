@@ -1,11 +1,21 @@
 """Readiness: what blocks a unit, what satisfies it, and which inputs it stands on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from builders import OTHER_SCOPE, SCOPE, Clock, digest, opened
+from builders import (
+    DISPATCHER,
+    GRANT,
+    OTHER_SCOPE,
+    SCOPE,
+    WORKER,
+    Clock,
+    digest,
+    opened,
+    task,
+)
 from gate_builders import (
     OTHER_PARSE,
     PARSE,
@@ -14,6 +24,8 @@ from gate_builders import (
     STYLE,
     TEST,
     UNITS,
+    admitted,
+    configured,
     gate_on,
     graph_of,
     integrate,
@@ -354,13 +366,21 @@ def _asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[object, ...]]
 def test_only_ancestors_are_looked_at_each_once(
     monkeypatch: pytest.MonkeyPatch, clock: Clock, others: int
 ) -> None:
-    """The node and its ancestors are asked for once each, whatever else the graph holds."""
+    """Whatever else the graph holds, a reader and each phase ask for those rows alone."""
     names = [f"other/{number}" for number in range(others)]
     units = [*UNITS, *(unit(name, READ) for name in names)]
     graph = DependencyGraph(SCOPE, units, {each["id"]: REVISION for each in units})
     with opened(":memory:", clock) as ledger:
         gate = ExecutorAdmission(graph, ledger)
+        configured(ledger)
         integrate(gate, READ, READ, PARSE, *names)
-        with _asked(monkeypatch) as asked:
-            assert gate.readiness(REVIEW).ready
-    assert sorted(asked) == [("acme/apollo", node) for node in (PARSE, READ, REVIEW)]
+        calls: list[Callable[[], object]] = [
+            lambda: gate.readiness(REVIEW),
+            lambda: admitted(gate, ledger, REVIEW),
+            lambda: gate.reserve_execution(REVIEW, task(), DISPATCHER, WORKER, **GRANT),
+            lambda: gate.submit(REVIEW, task(), WORKER, **GRANT, artifact_digest=digest("e")),
+        ]
+        for call in calls:
+            with _asked(monkeypatch) as asked:
+                call()
+            assert sorted(asked) == [("acme/apollo", node) for node in (PARSE, READ, REVIEW)]
