@@ -4,7 +4,7 @@ The order of its checks is the contract's (claims contract, Authorization kernel
 first that fails decides. Nothing here reads a clock, a file or a default.
 """
 
-from typing import Final, Literal, NoReturn, Self, get_args
+from typing import Final, Literal, NoReturn, Self, TypedDict, get_args
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -128,6 +128,11 @@ class PolicyRule(Struct, frozen=True):
             force_setattr(self, "distinct_approval_at_risk", threshold)
 
 
+class _Approved(TypedDict):
+    distinct_approval_at_risk: Risk
+    approval_roles: frozenset[str]
+
+
 class AuthorizationPolicy(Struct, frozen=True):
     """A revision of the rules: one for each action that is allowed at all.
 
@@ -171,11 +176,16 @@ class AuthorizationPolicy(Struct, frozen=True):
         everyone = frozenset(ACTOR_TYPES)
         staffed = frozenset({"human", "github_app", "github_actions", "service"})
         human = frozenset({"human"})
-        workers = frozenset({"worker", "dispatcher", "node_operator"})
+        executors = frozenset({"worker", "node_operator"})
+        workers = executors | {"dispatcher"}
         managers = frozenset({"admin", "owner"})
         integrators = managers | {"integrator"}
         dispatchers = managers | {"dispatcher"}
         auditors = managers | {"auditor"}
+
+        def at_high(roles: frozenset[str]) -> _Approved:
+            return {"distinct_approval_at_risk": "high", "approval_roles": roles}
+
         return cls(
             policy_id="enterprise-baseline",
             revision="0.1",
@@ -183,35 +193,12 @@ class AuthorizationPolicy(Struct, frozen=True):
                 PolicyRule("read", frozenset(ROLES), everyone),
                 PolicyRule("claim", workers, everyone),
                 PolicyRule("release", workers, everyone),
-                PolicyRule(
-                    "dispatch",
-                    dispatchers,
-                    staffed,
-                    approval_roles=dispatchers | integrators,
-                    distinct_approval_at_risk="high",
-                ),
-                PolicyRule(
-                    "execute",
-                    frozenset({"worker", "node_operator"}),
-                    everyone,
-                    approval_roles=dispatchers,
-                    distinct_approval_at_risk="high",
-                ),
+                PolicyRule("dispatch", dispatchers, staffed, **at_high(dispatchers | integrators)),
+                PolicyRule("execute", executors, everyone, **at_high(dispatchers)),
                 PolicyRule("verify", frozenset({"reviewer", "auditor"}), staffed),
+                PolicyRule("integrate", integrators, human, **at_high(integrators)),
                 PolicyRule(
-                    "integrate",
-                    integrators,
-                    human,
-                    approval_roles=integrators,
-                    distinct_approval_at_risk="high",
-                ),
-                PolicyRule(
-                    "manage_policy",
-                    managers,
-                    human,
-                    risk_floor="high",
-                    approval_roles=managers,
-                    distinct_approval_at_risk="high",
+                    "manage_policy", managers, human, risk_floor="high", **at_high(managers)
                 ),
                 PolicyRule(
                     "audit_export",

@@ -197,9 +197,8 @@ class LedgerMachine(RuleBasedStateMachine):
         for number in range(rounds):
             self.pair.pass_time(Tick(number % 2))
             if self.pair.play(how[number % 2], look=False).refusal:
-                self.pair.look()
-                self.pair.play(how[number % 2 - 1])  # which may have nothing to change
                 break
+            self.pair.play(how[number % 2], look=False)  # which has nothing to change any more
         self.pair.look()
         for move in (*how, _claim("twin", WORKER_1), _evidence("terminal", "run/9")):
             self.pair.pass_time(Tick(1))

@@ -16,6 +16,7 @@ from store_checks import LOCK_FILES, folder_state, foreign, store_refused, witho
         (wrong.text, "store_foreign"),
         (wrong.stub, "store_foreign"),
         (wrong.zeros, "store_foreign"),
+        (wrong.bare, "store_foreign"),
         (wrong.others, "store_foreign"),
         (wrong.others_wal, "store_foreign"),
         (wrong.others_mark, "store_foreign"),

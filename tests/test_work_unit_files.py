@@ -56,8 +56,10 @@ def _faults() -> Iterator[tuple[bytes, str]]:
     for number in ("4611686018427992704", "-4611686018427992704", "9" * 64):
         yield (
             f'{{"a":{number}}}'.encode(),
-            "at line 1, column 6 to be a number up to 4611686018427992703 either way, "
-            "but it is larger",
+            (
+                "at line 1, column 6 to be a number up to 4611686018427992703 either way, "
+                "but it is larger"
+            ),
         )
     for number in ("1" * 65, "0." + "1" * 100_000, "1e" + "0" * 500_000):
         yield (

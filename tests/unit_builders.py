@@ -20,7 +20,16 @@ REVISION = "5e0c" * 10
 OTHER_REVISION = "77ab" * 16
 DIGEST = "sha256:" + "0f" * 32
 OTHER_DIGEST = "sha256:" + "e1" * 32
-ABSENT = object()
+
+
+class _Absent:
+    """Stands for a part that is not there."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT = _Absent()
 
 Unit = dict[str, Any]
 

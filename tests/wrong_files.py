@@ -37,6 +37,11 @@ def others_wal(path: Path) -> None:
     crashed(path, connection)
 
 
+def bare(path: Path) -> None:
+    """Make a database that holds nothing but its header, of no application."""
+    with_statements(path, "PRAGMA user_version = 1")
+
+
 def others_mark(path: Path) -> None:
     """Make a database with the mark of another application."""
     with_statements(path, "PRAGMA application_id = 0x0F055112", "CREATE TABLE files (name)")
