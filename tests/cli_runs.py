@@ -180,7 +180,9 @@ def steers(text: str) -> set[str]:
 
 def contested(path: Path, clock: Clock) -> Path:
     """Make a ledger in which one task has two claims and an execution, and one has ended."""
-    policy = TaskClaimPolicy(concurrent_slots=2, competition_reason="two designs", max_attempts=4)
+    policy = TaskClaimPolicy(
+        concurrent_slots=2, competition_reason="two designs", max_attempts=4, ack_seconds=100
+    )
     grant: dict[str, Any] = {"request_id": "r-1", "epoch": 1}
     with opened(path, clock) as ledger:
         granted(ledger, policy=policy)

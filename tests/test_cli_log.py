@@ -1,6 +1,7 @@
 """The verbs that look: they say what is in a ledger, as it is and as it was, and change nothing."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,19 @@ def test_log_leaves_out_what_is_older(contest: Path) -> None:
     for since in ("2023-11-14T22:13:30Z", "@1700000010", "2023-11-14T23:13:30+01:00"):
         assert sequences(contest, "--since", since) == [6, 7, 8, 9, 10]
     assert sequences(contest, "--since", "2023-11-14T22:13:31") == []
+
+
+def test_a_time_without_a_zone_is_of_utc(contest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time that names no zone is of UTC, wherever the operator's machine stands."""
+    monkeypatch.setenv("TZ", "ELSEWHERE-11")
+    time.tzset()
+    try:
+        assert sequences(contest, "--since", "2023-11-14T22:13:30") == [6, 7, 8, 9, 10]
+        assert sequences(contest, "--since", "2023-11-15") == []
+        assert objects("tasks", contest, "--at", "2023-11-14") == []
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_log_leaves_out_other_scopes_and_tasks(path: Path) -> None:
@@ -188,7 +202,7 @@ def test_show_says_everything_about_a_task(contest: Path) -> None:
     assert ran.out == (
         "acme/apollo/task/T-1  as of 2023-11-14T22:13:31Z\n"
         "  2 slots, 2 of 4 attempts used, risk low, data public\n"
-        "  acknowledge within 300 s, renew within 300 s, progress within 1,800 s,"
+        "  acknowledge within 100 s, renew within 300 s, progress within 1,800 s,"
         " at most 86,400 s\n"
         "  competition: two designs\n"
         "\n"
@@ -207,7 +221,7 @@ def test_show_says_everything_about_a_task(contest: Path) -> None:
         "  owner       worker-2 (human, https:idp)\n"
         "  request     r-2\n"
         "  granted     2023-11-14T22:13:30Z, not acknowledged\n"
-        "  deadlines   acknowledge by 2023-11-14T22:18:30Z, lease 2023-11-14T22:18:30Z,"
+        "  deadlines   acknowledge by 2023-11-14T22:15:10Z, lease 2023-11-14T22:18:30Z,"
         " progress 2023-11-14T22:43:30Z, hard 2023-11-15T22:13:30Z\n"
         "  execution   none\n"
         "  submission  none\n"
@@ -236,9 +250,9 @@ def states(*arguments: object) -> list[str]:
 
 def test_show_judges_deadlines_by_the_time_that_is_asked_for(contest: Path) -> None:
     """At a time what is past a deadline shows as expired; behind an event as it is recorded."""
-    assert states(contest, "T-1", "--at", "2023-11-14T22:18:19Z") == ["active", "active"]
-    assert states(contest, "T-1", "--at", "2023-11-14T22:18:20Z") == ["expired", "active"]
-    assert states(contest, "T-1", "--at", "2023-11-14T22:18:30Z") == ["expired", "expired"]
+    assert states(contest, "T-1", "--at", "2023-11-14T22:15:09Z") == ["active", "active"]
+    assert states(contest, "T-1", "--at", "2023-11-14T22:15:10Z") == ["active", "expired"]
+    assert states(contest, "T-1", "--at", "2023-11-14T22:18:20Z") == ["expired", "expired"]
     assert states(contest, "T-1", "--at", "10") == ["active", "active"]
     assert states(contest, "T-1") == ["expired", "expired"]
 
@@ -261,7 +275,7 @@ def test_tasks_are_a_table(contest: Path) -> None:
         "Task                  Slots held  Attempts  Active owners       May be running  Submitted"
         "  Next deadline\n"
         "acme/apollo/task/T-1  2 of 2      2 of 4    worker-1, worker-2  0/1 running     0        "
-        "  2023-11-14T22:18:20Z\n"
+        "  2023-11-14T22:15:10Z\n"
         "acme/apollo/task/T-2  0 of 1      1 of 3                                        0\n"
     )
 
@@ -365,10 +379,10 @@ def test_a_point_that_is_none_is_usage(contest: Path, point: str) -> None:
     assert "expected an event's number, an ISO time, or @ and epoch seconds" in ran.err
 
 
-@pytest.mark.parametrize("time", ["12", "now", "@1.5", "9" * 5000])
-def test_a_time_that_is_none_is_usage(contest: Path, time: str) -> None:
+@pytest.mark.parametrize("given", ["12", "now", "@1.5", "9" * 5000])
+def test_a_time_that_is_none_is_usage(contest: Path, given: str) -> None:
     """--since takes times alone, and exits 2 with anything else."""
-    ran = idkmesh("log", contest, "--since", time)
+    ran = idkmesh("log", contest, "--since", given)
     assert (ran.code, ran.out) == (2, "")
     assert "expected an ISO time or @ and epoch seconds" in ran.err
 

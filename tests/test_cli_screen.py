@@ -142,7 +142,8 @@ def harmful_rows(rows: list[Row]) -> list[Row]:
     other = made._replace(
         type="x", body=body.replace(json.dumps(harm, ensure_ascii=False), '"x"', 1)
     )
-    return [*rows, made, other._replace(stream=f"acme/apollo/task/{harm}")]
+    forged = rows[0]._replace(scope=harm, stream=f"acme/apollo/task/{harm}")
+    return [*rows, made, other._replace(stream=f"acme/gemini/task/{harm}"), forged]
 
 
 VERBS: list[tuple[str, ...]] = [

@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import START, Clock, binding, opened, task
@@ -22,6 +23,7 @@ from replay_builders import (
 from store_checks import foreign, store_refused
 
 from idkmesh import StoreError
+from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.replay import rebuild
 
 DAMAGES: dict[str, tuple[str, ...]] = {
@@ -119,3 +121,18 @@ def test_a_rebuild_makes_no_ledger(path: Path) -> None:
     with store_refused("store_readonly"):
         rebuild(path)
     assert list(path.parent.iterdir()) == []
+
+
+def test_a_rebuild_hands_its_patience_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The busy timeout that was asked for is the writer's, and half a minute by default."""
+    patience: list[float] = []
+    write = SqliteStore.write
+
+    def spying(store: SqliteStore) -> Any:
+        patience.append(store.busy_timeout_seconds)
+        return write(store)
+
+    monkeypatch.setattr(SqliteStore, "write", spying)
+    rebuild(life(path), busy_timeout_seconds=7)
+    rebuild(path)
+    assert patience == [7, 30]

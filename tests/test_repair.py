@@ -23,8 +23,9 @@ from replay_builders import (
 from store_checks import store_refused
 from unit_builders import refusal
 
-from idkmesh import StoreError, TaskClaimPolicy
+from idkmesh import InvalidInput, StoreError, TaskClaimPolicy
 from idkmesh.events.sessions import WriteSession
+from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.repair import plan_repair, repair_clock
 from idkmesh.replay import seal
 
@@ -333,3 +334,21 @@ def test_a_repair_waits_its_turn(path: Path, clock: Clock) -> None:
         thread.start()
         thread.join()
     assert told == ["store_locked"]
+
+
+def test_a_repair_hands_its_patience_on(
+    path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The busy timeout that was asked for is the writer's, and half a minute by default."""
+    patience: list[float] = []
+    write = SqliteStore.write
+
+    def spying(store: SqliteStore) -> Any:
+        patience.append(store.busy_timeout_seconds)
+        return write(store)
+
+    monkeypatch.setattr(SqliteStore, "write", spying)
+    repair_clock(locked(path, clock), evidence=WHY, clock=clock, busy_timeout_seconds=7)
+    with pytest.raises(InvalidInput):
+        repair_clock(path, evidence=WHY, clock=clock)
+    assert patience[-2:] == [7, 30]

@@ -29,6 +29,7 @@ from idkmesh import ClaimLedger, StoreError
 from idkmesh.events import codec, legacy
 from idkmesh.events.catalog import TAGS
 from idkmesh.events.port import WriteSession
+from idkmesh.events.sessions import WriteSession as WriterOfFiles
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.events.types import ExecutionReconciled
 from idkmesh.projections import tables
@@ -190,7 +191,10 @@ def test_an_upgrade_happens_once(old: Path) -> None:
         tables.rebuild(session)
 
     for _ in range(3):
-        SqliteStore.open(old, refold=counting).close()
+        store = SqliteStore.open(old, refold=counting)
+        with WriterOfFiles(store) as session:
+            session.upgrade(counting)  # as whoever waited while another one upgraded
+        store.close()
     assert folded == [7]
 
 
