@@ -15,7 +15,6 @@ from idkmesh.projections.readiness import Inputs
 from idkmesh.projections.task import TaskState
 from idkmesh.records import OwnerIdentity
 
-
 _NAMED: Final = 8  # in the message; the error carries all
 
 
