@@ -216,7 +216,7 @@ class ExecutorAdmission:
         ancestors = self.graph.ancestors(node)
         with self._ledger.transactor.store.read() as session:
             latest = observed.latest(session, self.graph.scope, ancestors)
-        return resolve(self.graph, ancestors, latest)[node]
+        return resolve(self.graph, ancestors, latest)[ancestors[-1]]
 
     def ready_units(self) -> tuple[str, ...]:
         """Return the ids that are ready and not satisfied, sorted: what can be handed out.

@@ -64,8 +64,9 @@ for verb in (
 def demo(folder: Path | None, ledger: Path | None, *, as_json: bool) -> None:
     """Watch real worker processes race for tasks.
 
-    One is killed at work, one hands in too late, and one leaves an execution behind of
-    which nobody knows whether it runs. Exits 0 when everything that was promised was seen to
+    The gate refuses what is not ready and what was made on inputs that moved. One worker is
+    killed at work, one hands in too late, and one leaves an execution behind of which nobody
+    knows whether it runs. Exits 0 when everything that was promised was seen to
     happen, else 1.
     """
     try:

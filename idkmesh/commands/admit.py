@@ -1,5 +1,7 @@
 """Admitting: a claim on exactly the inputs that made its unit ready."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from idkmesh.commands.claim import ClaimTask
@@ -12,6 +14,8 @@ from idkmesh.policy import ClaimBinding
 from idkmesh.projections.readiness import Inputs
 from idkmesh.projections.task import TaskState
 from idkmesh.records import OwnerIdentity
+
+_NAMED: Final = 8  # in the message; the error carries all
 
 
 class Admit(Struct, frozen=True):
@@ -33,7 +37,9 @@ class Admit(Struct, frozen=True):
         if readiness.satisfied:
             refuse(ErrorCode.TASK_ALREADY_INTEGRATED, "a unit that is yet to be integrated")
         if readiness.inputs_digest is None:
-            blockers = ", ".join(_shown(each) for each in readiness.blockers)
+            named = [_shown(each) for each in readiness.blockers[:_NAMED]]
+            more = len(readiness.blockers) - len(named)
+            blockers = ", ".join([*named, f"{more} more"] if more else named)
             message = f"expected a ready unit, but it is blocked by {blockers}"
             raise ClaimError(ErrorCode.TASK_NOT_READY, message, readiness.blockers)
         claimed = ClaimBinding(

@@ -57,13 +57,13 @@ class _Share:
     __slots__ = ("handle", "pid", "store")
 
     def __init__(self, store: "SqliteStore", handle: Handle) -> None:
-        self.store = weakref.ref(store)
-        self.handle = handle
         self.pid = os.getpid()
+        self.handle = handle
+        self.store = weakref.ref(store)  # the last, since an interrupt may come between
 
     def __del__(self) -> None:
         # In a forked child this comes, for threads that are not there, before any hook of ours.
-        store = self.store()
+        store = self.store() if hasattr(self, "store") else None
         if store is not None and self.pid == os.getpid():
             store.drop(self.handle)
 

@@ -25,6 +25,7 @@ try:
 except ImportError:  # no flock on this system: the busy timeout alone serves
     fcntl = None  # type: ignore[assignment]  # a module or nothing
 
+HAS_FLOCK: Final = fcntl is not None
 SUFFIXES: Final = ("-queue", "-lock")
 
 
@@ -229,7 +230,7 @@ class Turnstile:
     def __init__(self, path: str | None, file_mode: int) -> None:
         self._generation = forks.generation()
         self._threads = FairLock()
-        self._processes = FileTurn(path, file_mode) if path and fcntl else None
+        self._processes = FileTurn(path, file_mode) if path and HAS_FLOCK else None
         self._closed = False
 
     def acquire(self, deadline: float) -> None:

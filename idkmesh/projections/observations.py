@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from idkmesh.errors import ErrorCode, StoreError
+from idkmesh.errors import ClaimError, ErrorCode, StoreError
 from idkmesh.events.types import PrerequisiteObserved
 from idkmesh.identity import TenantScope
 from idkmesh.prerequisites import (
@@ -43,24 +43,31 @@ class Observed(Struct):
         )
 
     def observation(self, scope: TenantScope) -> PrerequisiteObservation:
-        """Return the observation as it was handed in."""
-        return PrerequisiteObservation(
-            scope=scope,
-            event_id=self.event_id,
-            sequence=self.sequence,
-            binding=WorkUnitSourceBinding(
-                self.work_unit_id,
-                self.work_unit_version,
-                self.work_unit_digest,
-                self.source_revision,
-            ),
-            state=self.state,
-            inputs_digest=self.inputs_digest,
-            integrated_revision=self.integrated_revision,
-            artifacts_digest=self.artifacts_digest,
-            verification_reference=self.verification_reference,
-            integration_reference=self.integration_reference,
-        )
+        """Return the observation as it was handed in.
+
+        Raises:
+            StoreError: The row holds what no observation may (``store_corrupt``).
+        """
+        try:
+            return PrerequisiteObservation(
+                scope=scope,
+                event_id=self.event_id,
+                sequence=self.sequence,
+                binding=WorkUnitSourceBinding(
+                    self.work_unit_id,
+                    self.work_unit_version,
+                    self.work_unit_digest,
+                    self.source_revision,
+                ),
+                state=self.state,
+                inputs_digest=self.inputs_digest,
+                integrated_revision=self.integrated_revision,
+                artifacts_digest=self.artifacts_digest,
+                verification_reference=self.verification_reference,
+                integration_reference=self.integration_reference,
+            )
+        except ClaimError as error:
+            raise StoreError(ErrorCode.STORE_CORRUPT, error.message) from error
 
 
 class Observations:
