@@ -289,7 +289,7 @@ def refold(session: WriteSession, progress: Callable[[int, int], None] | None) -
     counting = session if progress is None else cast("WriteSession", _Counting(session, progress))
     try:
         tables.rebuild(counting)
-    except InvalidInput as error:  # a policy or a name that no command would have taken
+    except InvalidInput as error:  # a name that no command would have taken
         message = f"expected a log that folds, but it does not: {error.message}"
         raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
 
@@ -344,10 +344,9 @@ def _evolve(state: TaskState, row: Row) -> None:
     """Fold one row of a task's stream, and say of a row that does not fold which it is."""
     try:
         evolve(state, tables.task_event(row.body), row.at)
-    except (InvalidInput, StoreError) as error:
-        code = error.code if isinstance(error, StoreError) else ErrorCode.STORE_CORRUPT
+    except StoreError as error:
         message = f"event {row.sequence} does not fold: {error.message}"
-        raise StoreError(code, message) from error
+        raise StoreError(error.code, message) from error
 
 
 def _task_of(stream: str) -> ScopedResourceRef:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from idkmesh.comparison import Folded
-from idkmesh.errors import ErrorCode, InvalidInput, StoreError
+from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import chain, codec
 from idkmesh.events import types as facts
 from idkmesh.events.catalog import clock_stream, observations_stream
@@ -265,7 +265,7 @@ class Verifier:
         self._tell_time(row, event)
         try:
             self._fold(row, event)
-        except (InvalidInput, StoreError) as error:
+        except StoreError as error:
             self._about(row, error.message)
             self._doubtful.add(stream)
 

@@ -19,6 +19,7 @@ from builders import DISPATCHER, RIVAL, RUNNING, WORKER, Clock, binding, granted
 from click.testing import CliRunner
 from demo_runs import HANG_SECONDS, IDKMESH, Ran
 from replay_builders import chained, numbered, put_log
+from store_checks import foreign
 
 from idkmesh import TaskClaimPolicy
 from idkmesh.cli import verbs
@@ -198,3 +199,11 @@ def contested(path: Path, clock: Clock) -> Path:
 def put_anew(path: Path, rows: Iterable[Row]) -> Path:
     """Replace a ledger's log by these rows, numbered and chained as an honest log of them."""
     return put_log(path, chained(numbered(rows)))
+
+
+def spoil(path: Path, *statements: str) -> None:
+    """Run statements on a ledger, past the store."""
+    connection = foreign(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
