@@ -67,7 +67,7 @@ def seen(
     }
     fields: dict[str, Any] = {
         "scope": gate.graph.scope,
-        "event_id": f"{node} {sequence}",
+        "event_id": f"{node} {sequence if sequence in range(2**31) else 'odd'}",
         "sequence": sequence,
         "binding": gate.graph.bindings[node],
         "state": state,

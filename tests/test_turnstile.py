@@ -177,7 +177,7 @@ def test_without_a_file_or_the_kernels_locks_threads_still_take_turns(
 ) -> None:
     """A turnstile that no process can come to makes no file and serves the threads."""
     alone = Turnstile(None, 0o600)
-    monkeypatch.setattr(turnstile, "HAS_FLOCK", False)  # noqa: FBT003 - pytest's own signature
+    monkeypatch.setattr(turnstile, "HAS_FLOCK", False)
     without = Turnstile(str(path), 0o600)
     for each in (alone, without):
         each.acquire(PAST)
