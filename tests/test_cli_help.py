@@ -60,7 +60,7 @@ def test_the_manual_says_everything_about_a_verb(name: str) -> None:
         if isinstance(parameter, click.Option):
             assert f"`{parameter.opts[0]}" in section or f" {parameter.opts[0]} " in section
         elif parameter.required:
-            arguments += f" {parameter.make_metavar(click.Context(verbs.idkmesh))}"
+            arguments += f" {str(parameter.name).upper()}"
         else:
             assert str(parameter.name).upper() in section
     assert f"`idkmesh {name}{arguments}" in section

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import START, Clock, opened, task
+from builders import START, Clock, granted, opened, task
 from replay_builders import (
     DESK,
     SHORT,
@@ -104,6 +104,14 @@ def test_a_time_beyond_the_calendar_is_null(path: Path) -> None:
     last, beyond = [json.loads(line)["time"] for line in exported(path)]
     assert (last, beyond) == ("9999-12-31T23:59:59Z", None)
     assert import_lines(exported(path), path.with_name("new.sqlite3")).ok
+
+
+def test_deadlines_behind_the_last_second_travel(path: Path, new: Path) -> None:
+    """A claim of the clock's greatest value ends behind it, and comes back with its end."""
+    with opened(path, Clock(2**62 - 1)) as ledger:
+        granted(ledger)
+    assert import_lines(exported(path), new).ok
+    assert contents(new) == contents(path)
 
 
 def test_an_export_is_of_one_point(path: Path, clock: Clock) -> None:

@@ -89,7 +89,8 @@ class Steps:
         self._timer.cancel()
         with self._lock:
             self._over = True
-            self._bar.stop()
+            if self._bar.live.is_started:  # or rich would leave an empty line
+                self._bar.stop()
 
     def draw(self) -> None:
         """Draw the bar from now on."""
