@@ -79,6 +79,8 @@ def test_the_whole_benchmark(tmp_path: Path) -> None:
     assert list(found) == [
         *[("commands", kind) for kind in KINDS],
         *[("large", kind) for kind in KINDS],
+        ("gate", "1,000 units"),
+        ("gate", "build 1,000 units"),
         ("processes", "throughput"),
         ("processes", "slowest process"),
         ("processes", "slowest command"),
@@ -87,6 +89,7 @@ def test_the_whole_benchmark(tmp_path: Path) -> None:
         ("peek", "beside a writer"),
         ("import", "import idkmesh"),
         ("import", "optional packages"),
+        ("replay", "1,200 events"),
     ]
     for (row, case), each in found.items():
         assert case in done.stdout
@@ -123,7 +126,7 @@ def test_rows_are_chosen_by_name(tmp_path: Path) -> None:
         [*command, "--rows", "speed"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "commands, large, processes, peek, import" in done.stderr
+    assert "commands, large, gate, processes, peek, import, replay" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 import bench_commands
+import bench_gate
 import bench_processes
 import bench_reading
+import bench_replay
 import click
 import msgspec
 from bench_ledgers import DEPTH
@@ -28,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-MODULES: Final = (bench_commands, bench_processes, bench_reading)
+MODULES: Final = (bench_commands, bench_processes, bench_reading, bench_gate, bench_replay)
 """Where the rows are; importing a module enters its rows."""
 
 FULL: Final = Settings(
