@@ -67,7 +67,7 @@ def seen(
     }
     fields: dict[str, Any] = {
         "scope": gate.graph.scope,
-        "event_id": f"{node} {sequence if sequence in range(2**31) else 'odd'}",
+        "event_id": f"{node} {sequence}" if _is_short(sequence) else f"{node} odd",
         "sequence": sequence,
         "binding": gate.graph.bindings[node],
         "state": state,
@@ -105,3 +105,8 @@ def admitted(
     if acknowledged:
         ledger.acknowledge(task(), WORKER, request_id=request_id, epoch=claim.epoch)
     return claim.epoch
+
+
+def _is_short(number: object) -> bool:
+    """Say whether a number is one that can be written out."""
+    return type(number) is int and abs(number) < 2**31
