@@ -100,7 +100,7 @@ a line that is none
     ("folder", "local"),
     [
         ("/", True),
-        ("/home/me", True),
+        ("/data/me", True),
         ("/srv", False),
         ("/srv/claims", False),
         ("/srvx", True),
