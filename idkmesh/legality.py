@@ -4,14 +4,17 @@ The fold refuses what it cannot apply. Here stands what a command's decision gua
 top of that, and the invariants that must hold behind every event.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from idkmesh.authorization import AUTHORIZED
 from idkmesh.commands.claim import request_digest
 from idkmesh.commands.reserve import operation_id
+from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import types as facts
 from idkmesh.events.types import Authority, Event, TaskEvent
-from idkmesh.identity import TenantScope, task_from_key
+from idkmesh.identity import TASK, TenantScope, task_from_key
+from idkmesh.projections import watermark
 from idkmesh.projections.task import Claim, TaskState
 from idkmesh.records import OwnerIdentity
 
@@ -26,6 +29,8 @@ _ACTIONS: Final[dict[type[Event], str]] = {
     facts.ExecutionReconciled: "dispatch",
     facts.SubmissionRecorded: "execute",
 }
+ABOUT_TIME: Final = frozenset({facts.ClockObserved, facts.ClockRepaired, facts.ClaimExpired})
+"""The events whose own meaning says at which times they can stand."""
 
 
 def is_scope(name: str) -> bool:
@@ -35,6 +40,35 @@ def is_scope(name: str) -> bool:
         return TenantScope(tenant_id, project_id).key == name
     except ValueError:
         return False
+
+
+def require_stream(stream: str, expected: str) -> None:
+    """Do nothing where an event is in the one stream of its kind and scope.
+
+    Raises:
+        StoreError: It is in another (``store_corrupt``).
+    """
+    if stream != expected:
+        raise _misplaced()
+
+
+def require_task_stream(stream: str, scope: str) -> None:
+    """Do nothing where a task's event is in a stream that names a task of the row's scope.
+
+    Raises:
+        StoreError: It is in another (``store_corrupt``).
+    """
+    try:
+        task = task_from_key(stream)
+    except ValueError as error:  # not of four parts, or a part that no task's name has
+        raise _misplaced() from error
+    if task.resource_type != TASK or task.scope.key != scope:
+        raise _misplaced()
+
+
+def _misplaced() -> StoreError:
+    message = "expected an event in a stream of its kind and scope, but it is in another"
+    return StoreError(ErrorCode.STORE_CORRUPT, message)
 
 
 def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
@@ -55,12 +89,12 @@ def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
         if claim.due(at) is not None:
             found.append("a claim of the task was past a deadline, and that was not recorded first")
             break
-    if isinstance(event, facts.ClaimGranted):
+    if type(event) is facts.ClaimGranted:
         task = task_from_key(state.stream)
         made = request_digest(task, event.by.actor, event.binding, state.terms)
         if made != event.request_digest:
             found.append("request_digest is not the digest of the request")
-    elif isinstance(event, facts.ExecutionReserved):
+    elif type(event) is facts.ExecutionReserved:
         found += _unfounded(event.owner_by, "execute")
         found += _apart(event.by, event.owner_by)
         made = operation_id(state.stream, state.at(event.slot, event.epoch))
@@ -72,11 +106,12 @@ def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
 def _unfounded(by: Authority, action: str) -> list[str]:
     """Return why no policy could have come to a decision about an action."""
     found = []
+    approval = by.approval
     if by.action != action:
         found.append("the decision that allowed it was about another action")
-    if (by.approval is None) != (by.code == AUTHORIZED):
+    if (approval is None) != (by.code == AUTHORIZED):
         found.append("the decision that allowed it and the approval that it names do not agree")
-    if _approved_by(by, by.actor):
+    if approval is not None and approval.principal_id == by.actor.principal_id:
         found.append("the approver is one of the parties that act")
     return found
 
@@ -97,29 +132,33 @@ def _approved_by(by: Authority, party: OwnerIdentity) -> bool:
     return by.approval is not None and by.approval.principal_id == party.principal_id
 
 
-def untimely(event: Event, at: int, watermark: int) -> str | None:
-    """Return why no command could have emitted an event at a time, or None.
+def untimely(event: Event, at: int, before: int) -> Iterator[str]:
+    """Yield why no command could have emitted an event at a time.
 
     Args:
         event: The event.
         at: The row's time, in epoch seconds.
-        watermark: The time of the row before.
+        before: The watermark, which is the time of the row before.
     """
-    kind = type(event)
-    if kind is facts.ClockObserved and at == watermark:
-        return "the clock was observed although time had not moved"
-    if kind is facts.ClaimExpired and _by_a_repair(event) and at != watermark:
-        return "a clock repair ended a claim at another time than the watermark"
-    return None
+    if at == before:
+        if type(event) is facts.ClockObserved:
+            yield "the clock was observed although time had not moved"
+    elif ends_for_a_repair(event):
+        yield "a clock repair ended a claim at another time than the watermark"
+    try:
+        watermark.evolve(before, event, at)
+    except StoreError as error:
+        yield error.message
 
 
 def may_follow_a_repair(event: Event) -> bool:
     """Say whether an event may stand behind a claim that a repair has ended."""
-    return isinstance(event, facts.ClockRepaired) or _by_a_repair(event)
+    return type(event) is facts.ClockRepaired or ends_for_a_repair(event)
 
 
-def _by_a_repair(event: Event) -> bool:
-    return isinstance(event, facts.ClaimExpired) and event.deadline == "clock_repair"
+def ends_for_a_repair(event: Event) -> bool:
+    """Say whether an event ended a claim because the clock was about to be set back."""
+    return type(event) is facts.ClaimExpired and event.deadline == "clock_repair"
 
 
 def broken_invariant(  # noqa: PLR0911  (one return an invariant)

@@ -12,23 +12,26 @@ from typing import Final
 from msgspec import Struct
 
 from idkmesh.comparison import Folded
-from idkmesh.errors import ErrorCode, StoreError
+from idkmesh.errors import StoreError
 from idkmesh.events import chain, codec
 from idkmesh.events import types as facts
 from idkmesh.events.catalog import clock_stream, observations_stream
 from idkmesh.events.port import ReadSession, Row
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.events.types import Event, TaskEvent
-from idkmesh.identity import TASK, task_from_key
 from idkmesh.legality import (
+    ABOUT_TIME,
     broken_invariant,
+    ends_for_a_repair,
     impossible,
     is_scope,
     may_follow_a_repair,
+    require_stream,
+    require_task_stream,
     untimely,
 )
 from idkmesh.naming import shown
-from idkmesh.projections import observations, tables, watermark
+from idkmesh.projections import observations, tables
 from idkmesh.projections.observations import Observations
 from idkmesh.projections.task import APPLIERS, TaskState, evolve
 from idkmesh.seal import Seal
@@ -143,11 +146,16 @@ class Verifier:
         self._sealed: Seal | None = None
 
     def run(self) -> Verification:
-        """Verify everything, in the order: engine, log, tables, seal."""
-        self._progress(0, 0)
-        for meaning in self._session.problems():
-            self._note("schema", None, None, meaning)
+        """Verify everything: the log, the engine's file, the tables, the seal.
+
+        The engine looks its rows up from each index, all over the file; once the log has been
+        read from end to end, most of that is in memory. What it finds still comes first, since
+        it may explain the rest.
+        """
         self.read_log()
+        self._progress(0, 0)
+        broken = [Problem("schema", None, None, each) for each in self._session.problems()]
+        self.problems[:0] = broken
         folded = Folded(self._tasks, self._observations, self._doubtful)
         for table in tables.TABLES:
             for name, meaning in folded.differences(self._session, table):
@@ -225,10 +233,10 @@ class Verifier:
 
     def _row(self, row: Row) -> None:
         """Judge one row by those before it, and fold its event."""
-        sequence, scope, number, stream, version, _, kind, body, link = row
+        sequence, scope, number, stream, version, at, kind, body, link = row
         last_number, last_link = self._heads.get(scope, _BEFORE)
         try:
-            linked = chain.link(last_link, row[:8])
+            linked = chain.link(last_link, sequence, scope, number, stream, version, at, kind, body)
         except (ArithmeticError, AttributeError, TypeError):
             linked = None  # a value is not of its column's type
         if (
@@ -237,6 +245,7 @@ class Verifier:
             or sequence != self._sequence + 1
             or number != last_number + 1
             or version != self._versions.get(stream, 0) + 1
+            or type(at) is not int  # the chain is of text, in which 5 and "5" are alike
         ):
             if tuple(map(type, row)) != _TYPES:
                 self._mistyped(row, linked)
@@ -250,24 +259,29 @@ class Verifier:
         try:
             tag, event = codec.read(body)
         except StoreError as error:
-            self._about(row, error.message)
-            self._doubtful.add(stream)
-            self._tell_time(row, facts.ClockObserved())
+            self._unread(row, error)
             return
         if tag != kind:
             self._about(row, "type is not the one in the body")
         if self._repairing and not may_follow_a_repair(event):
             self._about(row, "a clock repair was begun and not ended")
         self._repairing = False
-        meaning = untimely(event, row.at, self._watermark)
-        if meaning is not None:
-            self._about(row, meaning)
-        self._tell_time(row, event)
+        if at < self._watermark or type(event) in ABOUT_TIME:
+            self._judge_time(row, event)
+        self._watermark = at
         try:
             self._fold(row, event)
         except StoreError as error:
             self._about(row, error.message)
             self._doubtful.add(stream)
+
+    def _unread(self, row: Row, error: StoreError) -> None:
+        """Note a row whose event does not read; its time is judged all the same."""
+        self._about(row, error.message)
+        self._doubtful.add(row.stream)
+        if row.at < self._watermark:
+            self._judge_time(row, facts.ClockObserved())
+        self._watermark = row.at
 
     def _mistyped(self, row: Row, linked: bytes | None) -> None:
         """Note a row with a value that is not of its column's type, and go on behind it."""
@@ -304,13 +318,10 @@ class Verifier:
         if linked != row.chain:
             self._about(row, "the chain value does not follow from the rows before it and this one")
 
-    def _tell_time(self, row: Row, event: Event) -> None:
-        """Let time go on to the row's, and note where it may not."""
-        try:
-            watermark.evolve(self._watermark, event, row.at)
-        except StoreError as error:
-            self._about(row, error.message)
-        self._watermark = row.at
+    def _judge_time(self, row: Row, event: Event) -> None:
+        """Judge the time of a row that is early, or whose event is about time."""
+        for meaning in untimely(event, row.at, self._watermark):
+            self._about(row, meaning)
 
     def _about(self, row: Row, meaning: str) -> None:
         self._note("events", row.sequence, row.stream, meaning)
@@ -326,29 +337,31 @@ class Verifier:
             if row.stream not in self._doubtful:
                 self._fold_task(row, event)  # type: ignore[arg-type]  # appliers are of task events
         elif isinstance(event, facts.PrerequisiteObserved):
-            _require_stream(row, observations_stream(row.scope))
+            require_stream(row.stream, observations_stream(row.scope))
             if row.stream not in self._doubtful:
                 known = self._observations.setdefault(row.stream, Observations(row.stream))
                 observations.evolve(known, event)
         else:
-            _require_stream(row, clock_stream(row.scope))
+            require_stream(row.stream, clock_stream(row.scope))
             if isinstance(event, facts.ClockRepaired):
                 self._check_repair(row)
 
     def _fold_task(self, row: Row, event: TaskEvent) -> None:
         state = self._tasks.get(row.stream)
         if state is None:
-            _require_task_stream(row)
+            require_task_stream(row.stream, row.scope)
             state = self._tasks[row.stream] = TaskState(row.stream)
-        for meaning in impossible(state, event, row.at):
+        at = row.at
+        for meaning in impossible(state, event, at):
             self._about(row, meaning)
-        evolve(state, event, row.at)
+        evolve(state, event, at)
         for claim in state.changed.values():
             broken = broken_invariant(state, claim)
             if broken is not None:
                 self._about(row, broken)
         state.settle()
-        self._repairing = isinstance(event, facts.ClaimExpired) and event.deadline == "clock_repair"
+        if ends_for_a_repair(event):
+            self._repairing = True
 
     def _check_repair(self, row: Row) -> None:
         for stream, state in self._tasks.items():
@@ -372,22 +385,3 @@ class Verifier:
                 "was rewritten or swapped, or it is a copy that went its own way"
             )
         self._note("seal", None, None, meaning)
-
-
-def _require_stream(row: Row, name: str) -> None:
-    if row.stream != name:
-        raise _misplaced()
-
-
-def _require_task_stream(row: Row) -> None:
-    try:
-        task = task_from_key(row.stream)
-    except ValueError as error:  # not of four parts, or a part that no task's name has
-        raise _misplaced() from error
-    if task.resource_type != TASK or task.scope.key != row.scope:
-        raise _misplaced()
-
-
-def _misplaced() -> StoreError:
-    message = "expected an event in a stream of its kind and scope, but it is in another"
-    return StoreError(ErrorCode.STORE_CORRUPT, message)

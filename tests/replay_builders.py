@@ -297,7 +297,7 @@ def chained(rows: Iterable[Row]) -> list[Row]:
     links: dict[str, bytes] = {}
     made = []
     for row in rows:
-        links[row.scope] = chain.link(links.get(row.scope, chain.START), row[:8])
+        links[row.scope] = chain.link(links.get(row.scope, chain.START), *row[:8])
         made.append(row._replace(chain=links[row.scope]))
     return made
 

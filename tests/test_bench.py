@@ -90,6 +90,7 @@ def test_the_whole_benchmark(tmp_path: Path) -> None:
         ("import", "import idkmesh"),
         ("import", "optional packages"),
         ("replay", "1,200 events"),
+        ("replay", "memory at its peak"),
     ]
     for (row, case), each in found.items():
         assert case in done.stdout

@@ -49,7 +49,7 @@ STEERING = {
 }
 # What a text of an event may hold: no control characters, but all else.
 TEXT = "".join(each for each in STEERING if unicodedata.category(each) not in {"Cc", "Cs"})
-FILLING = "checking the log, making the tables, checking the pages, verifying the log"
+FILLING = "checking the log, making the tables, verifying the log, checking the pages"
 MARKUP = "[red]x[/red] [blink] [/] :smile: [link=http://x]y[/link]"
 
 
@@ -325,12 +325,12 @@ def test_quick_work_shows_no_bar(path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("words", "labels"),
     [
-        ("verify L", "checking the pages, verifying the log"),
-        ("rebuild L", "making the tables, checking the pages, verifying the log"),
+        ("verify L", "verifying the log, checking the pages"),
+        ("rebuild L", "making the tables, verifying the log, checking the pages"),
         ("rebuild L N", f"reading the log, {FILLING}"),
         ("export L N", "writing the log"),
         ("import X N", f"reading the lines, {FILLING}"),
-        ("backup L N", "copying, checking the pages, verifying the log"),
+        ("backup L N", "copying, verifying the log, checking the pages"),
         ("tasks L", "folding the log"),
     ],
 )

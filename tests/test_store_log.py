@@ -1,5 +1,7 @@
 """The log's table defends itself: whatever another tool tries, only the next event goes in."""
 
+import hashlib
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -183,14 +185,26 @@ def test_a_changed_byte_in_a_body_breaks_the_chain(path: Path, tool: apsw.Connec
 )
 def test_the_chain_commits_to_every_column(change: dict[str, Any]) -> None:
     """No column can change, and nothing can move over to its neighbour, under one chain value."""
-    assert chain.link(bytes(32), NEXT._replace(**change)[:-1]) != chain.link(bytes(32), NEXT[:-1])
+    assert chain.link(bytes(32), *NEXT._replace(**change)[:-1]) != chain.link(bytes(32), *NEXT[:-1])
+
+
+@pytest.mark.parametrize("word", ["plain", "Zoë", "ÿ", "łódź", "漢字", "🙂", "\x80"])
+@pytest.mark.parametrize("column", ["scope", "stream", "type", "body"])
+def test_the_chain_is_over_utf8_behind_its_length(column: str, word: str) -> None:
+    """A chain value is a SHA-256 over each column's UTF-8 behind its length in eight bytes."""
+    columns = NEXT._replace(**{column: word * 40})[:-1]  # type: ignore[arg-type]
+    framed = bytes(range(32))
+    for each in columns:
+        text = f"{each}".encode()
+        framed += struct.pack(">Q", len(text)) + text
+    assert chain.link(bytes(range(32)), *columns) == hashlib.sha256(framed).digest()
 
 
 def test_the_chain_commits_to_all_before(path: Path, tool: apsw.Connection) -> None:
     """Every row's chain value is made from its scope's previous one."""
     tool.close()
     rows = log_of(path)
-    assert chain.link(bytes(32), rows[0][:-1]) == rows[0].chain
+    assert chain.link(bytes(32), *rows[0][:-1]) == rows[0].chain
     for previous, row in pairwise(rows):
-        assert chain.link(previous.chain, row[:-1]) == row.chain
-        assert chain.link(bytes(32), row[:-1]) != row.chain
+        assert chain.link(previous.chain, *row[:-1]) == row.chain
+        assert chain.link(bytes(32), *row[:-1]) != row.chain

@@ -176,10 +176,10 @@ def test_other_tools_may_lay_a_line_out_anew(path: Path, new: Path) -> None:
 
 
 def test_progress_is_told_in_passes(path: Path, new: Path) -> None:
-    """The log checked, tables made, pages checked, log verified: each begins with nothing done."""
+    """The log checked, tables made, log verified, pages checked: each begins with nothing done."""
     steps: list[tuple[int, int]] = []
     import_lines(exported(life(path)), new, progress=lambda *step: steps.append(step))
-    assert steps == [(0, 14), (14, 14), (0, 14), (0, 0), (0, 14), (14, 14)]
+    assert steps == [(0, 14), (14, 14), (0, 14), (0, 14), (14, 14), (0, 0)]
 
 
 # Lines that are not as an export writes them: which, how, and what is said.

@@ -164,7 +164,16 @@ class _Moment(NamedTuple):
     deadlines: tuple[str, ...]
 
 
-def build(path: Path, bars: Bars, *, name: str, tasks: int, deep: int, seed: int) -> Subject:
+def build(
+    path: Path,
+    bars: Bars,
+    *,
+    name: str,
+    tasks: int,
+    deep: int,
+    seed: int,
+    depth: int = DEPTH,
+) -> Subject:
     """Make a ledger in which some tasks have a hundred events and the others one.
 
     One task's history is played through the public commands and then copied for every
@@ -179,6 +188,7 @@ def build(path: Path, bars: Bars, *, name: str, tasks: int, deep: int, seed: int
         tasks: How many tasks it has.
         deep: How many of them have a hundred events.
         seed: What the choice and the order of tasks follow from.
+        depth: How many events the deep ones have, where it is fewer than a hundred.
 
     Raises:
         RuntimeError: The ledger is not what it should be.
@@ -189,13 +199,13 @@ def build(path: Path, bars: Bars, *, name: str, tasks: int, deep: int, seed: int
     chance.shuffle(named)
     subject = Subject(name, path)
     subject.tasks = named[:deep]
-    total = deep * DEPTH + tasks - deep
+    total = deep * depth + tasks - deep
     with bars.phase(f"{name}: write events", total) as advance:
-        for group, depth in ((named[:deep], DEPTH), (named[deep:], 1)):
+        for group, events in ((named[:deep], depth), (named[deep:], 1)):
             for start in range(0, len(group), _TOGETHER):
                 together = group[start : start + _TOGETHER]
-                _write(subject, together, history[:depth])
-                advance(len(together) * depth)
+                _write(subject, together, history[:events])
+                advance(len(together) * events)
     with bars.phase(f"{name}: fold tables"):
         subject.ledger.rebuild()
     _verify(subject, bars, total)
@@ -257,7 +267,7 @@ def _verify(subject: Subject, bars: Bars, total: int) -> None:
         subject.store.read() as session,
     ):
         for found in session.log():
-            link = chain.link(link, found[:8])
+            link = chain.link(link, *found[:8])
             count += 1
             if found.chain != link:
                 message = f"expected a whole chain, but row {found.sequence} breaks it"

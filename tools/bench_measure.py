@@ -106,6 +106,7 @@ WORDS: Final = {
     "stall": "a command waited too long for its turn or for the disk",
     "refusals": "commands were refused that should have succeeded",
     "blocked": "readers were held up by a writer",
+    "memory": "what is held in memory grows with the events",
     "imports": "too much is imported, or too early",
 }
 """What a missed bound comes down to, in a word."""

@@ -163,7 +163,7 @@ def adopt_reconciled_v0(store: Store, *, at: int) -> None:
             "execution.reconciled.v0",
             msgspec.json.encode(event).decode(),
         )
-        session.adopt(Row(*columns, chain.link(last.chain, columns)))
+        session.adopt(Row(*columns, chain.link(last.chain, *columns)))
         tables.rebuild(session)
         session.commit()
 

@@ -22,7 +22,7 @@ from idkmesh.events import files
 from idkmesh.verification import Verification
 
 _MOST_OF_A_SEAL: Final = 1_000
-_VERIFYING: Final = ("checking the pages", "verifying the log")
+_VERIFYING: Final = ("verifying the log", "checking the pages")
 _FILLING: Final = ("checking the log", "making the tables", *_VERIFYING)
 
 

@@ -213,7 +213,7 @@ class WriteSession(Session):
         kind = tag_of(event)
         body = codec.encode(event)
         columns = (sequence, scope, number, stream, version, at, kind, body)
-        link = chain.link(previous, columns)
+        link = chain.link(previous, *columns)
         self.rows(_APPEND, (*columns, link))
         self._sequence = sequence
         self._scope_heads[scope] = (number, link)

@@ -129,7 +129,8 @@ class TaskState:
     @property
     def only_endings_left(self) -> bool:
         """Whether only the events kept for endings are left."""
-        return self.terms.max_events - self.version <= self.terms.kept_for_endings
+        terms = self.terms
+        return terms.max_events - self.version <= terms.kept_for_endings
 
     def free_slot(self) -> int | None:
         """Return the lowest slot that no claim holds, or None."""
