@@ -12,8 +12,9 @@ from idkmesh.commands.claim import request_digest
 from idkmesh.commands.reserve import operation_id
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import types as facts
+from idkmesh.events.catalog import task_of
 from idkmesh.events.types import Authority, Event, TaskEvent
-from idkmesh.identity import TASK, TenantScope, task_from_key
+from idkmesh.identity import TenantScope
 from idkmesh.projections import watermark
 from idkmesh.projections.task import Claim, TaskState
 from idkmesh.records import OwnerIdentity
@@ -59,10 +60,10 @@ def require_task_stream(stream: str, scope: str) -> None:
         StoreError: It is in another (``store_corrupt``).
     """
     try:
-        task = task_from_key(stream)
-    except ValueError as error:  # not of four parts, or a part that no task's name has
+        task = task_of(stream)
+    except StoreError as error:
         raise _misplaced() from error
-    if task.resource_type != TASK or task.scope.key != scope:
+    if task.scope.key != scope:
         raise _misplaced()
 
 
@@ -90,7 +91,7 @@ def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
             found.append("a claim of the task was past a deadline, and that was not recorded first")
             break
     if type(event) is facts.ClaimGranted:
-        task = task_from_key(state.stream)
+        task = task_of(state.stream)
         made = request_digest(task, event.by.actor, event.binding, state.terms)
         if made != event.request_digest:
             found.append("request_digest is not the digest of the request")

@@ -6,7 +6,8 @@ from typing import Final, get_args
 from idkmesh import scalars
 from idkmesh.authorization import ActorContext
 from idkmesh.errors import ClaimError, ErrorCode
-from idkmesh.identity import ScopedResourceRef, TenantScope, task_from_key, task_ref
+from idkmesh.events.catalog import task_of
+from idkmesh.identity import ScopedResourceRef, TenantScope, task_ref
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import tables
 from idkmesh.projections.task import Claim, TaskState
@@ -130,7 +131,7 @@ class Questions:
                 }
                 for each in found:
                     if (each.risk, each.data_classification) in readable and wanted(each, now):
-                        yield record(task_from_key(each.stream), each.claim, now)
+                        yield record(task_of(each.stream), each.claim, now)
                 if not found:
                     return
                 place = (found[-1].stream, found[-1].claim.slot, found[-1].claim.epoch)

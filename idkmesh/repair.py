@@ -8,11 +8,10 @@ from msgspec import Struct
 from idkmesh import clock as clocks
 from idkmesh import scalars
 from idkmesh.errors import InvalidInput
-from idkmesh.events.catalog import clock_stream
+from idkmesh.events.catalog import clock_stream, task_of
 from idkmesh.events.port import ReadSession
-from idkmesh.events.sqlite_store import SqliteStore
+from idkmesh.events.sqlite_store import SqliteStore, reading
 from idkmesh.events.types import ClaimExpired, ClockRepaired
-from idkmesh.identity import task_from_key
 from idkmesh.projections import tables
 from idkmesh.projections.task import Claim, TaskState, evolve
 from idkmesh.questions import record
@@ -47,13 +46,8 @@ def plan_repair(
             watermark, so that there is nothing to repair.
         StoreError: The file cannot be read.
     """
-    store = SqliteStore.open(target, read_only=True, log_only=True)  # an older file too
-    try:
-        with store.read() as session:
-            states = _owned(session)
-            return _repair(session, states, clock)
-    finally:
-        store.close()
+    with reading(target) as session:
+        return _repair(session, _owned(session), clock)
 
 
 def repair_clock(
@@ -86,7 +80,8 @@ def repair_clock(
     """
     evidence = scalars.free_text(evidence, "evidence")
     clocks.require_callable(clock)
-    SqliteStore.open(target, read_only=True, log_only=True).close()  # a repair makes no file
+    with reading(target):
+        pass  # there is a log: a repair makes no file
     store = SqliteStore.open(
         target, busy_timeout_seconds=busy_timeout_seconds, refold=tables.rebuild
     )
@@ -103,7 +98,7 @@ def repair_clock(
                     due_at=repair.old_watermark,
                 )
                 evolve(state, expired, repair.old_watermark)
-                owner = task_from_key(state.stream).scope.key
+                owner = task_of(state.stream).scope.key
                 session.append(owner, state.stream, state.version, repair.old_watermark, expired)
             for state in states:
                 tables.save(session, state)
@@ -138,5 +133,5 @@ def _repair(
     if now >= old_watermark:
         message = "expected a clock below the watermark, but it is not, so nothing needs repair"
         raise InvalidInput(message)
-    expired = tuple(record(task_from_key(state.stream), claim) for state, claim in _active(states))
+    expired = tuple(record(task_of(state.stream), claim) for state, claim in _active(states))
     return Repair(old_watermark, now, expired)

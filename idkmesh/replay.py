@@ -7,8 +7,7 @@ write lock, see one consistent point each, and change nothing.
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -16,12 +15,11 @@ from msgspec import Struct
 from idkmesh import scalars
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 from idkmesh.events import codec
-from idkmesh.events.catalog import is_task_stream
-from idkmesh.events.port import ReadSession, Row, WriteSession
-from idkmesh.events.sqlite_store import SqliteStore
+from idkmesh.events.catalog import is_task_stream, task_of
+from idkmesh.events.port import ReadSession, Row
+from idkmesh.events.sqlite_store import SqliteStore, reading
 from idkmesh.events.types import Event
-from idkmesh.identity import ScopedResourceRef, TenantScope, task_from_key, task_ref
-from idkmesh.naming import shown
+from idkmesh.identity import ScopedResourceRef, TenantScope, task_ref
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import tables
 from idkmesh.projections.task import TaskState, evolve
@@ -132,7 +130,7 @@ def state_at(
             scalars.whole(point, field, 0, scalars.MAX_INT)
     only = None if task is None else task_ref(task).key
     under = "" if scope is None else f"{scalars.instance(scope, TenantScope, 'scope').key}/"
-    with _reading(target) as session:
+    with reading(target) as session:
         until = session.last_until(time) if time is not None else sequence
         streams = session.streams() if only is None else [only]
         found = []
@@ -142,7 +140,7 @@ def state_at(
             if is_task_stream(stream) and stream.startswith(under):
                 state = _fold_until(session, stream, until)
                 if state.policy is not None:
-                    reference = _task_of(stream)
+                    reference = task_of(stream)
                     claims = records(reference, state, time)
                     found.append(TaskAsOf(reference, state.policy, claims))
         return tuple(found)
@@ -160,7 +158,7 @@ def history(target: Target, task: ScopedResourceRef) -> Iterator[Change]:
         TypeError: ``task`` is no ``ScopedResourceRef``.
     """
     stream = task_ref(task).key
-    with _reading(target) as session:
+    with reading(target) as session:
         state = TaskState(stream)
         before: dict[str, Any] = {}
         for row in session.stream(stream):
@@ -247,7 +245,7 @@ def seal(target: Target) -> str:
     Raises:
         StoreError: The file cannot be read.
     """
-    with _reading(target) as session:
+    with reading(target) as session:
         return str(Seal.of(session.head().sequence, session.scope_heads()))
 
 
@@ -270,28 +268,18 @@ def rebuild(
         StoreError: The log does not fold (``store_corrupt``, ``store_newer``), or the file
             cannot be written; everything is then as it was.
     """
-    with _reading(target):
+    with reading(target):
         pass  # there is a log: a rebuild makes no file
     store = SqliteStore.open(target, busy_timeout_seconds=busy_timeout_seconds, log_only=True)
     try:
         with store.write() as session:
-            refold(session, progress)
+            tables.rebuild(session, progress)
             session.commit()
     finally:
         store.close()
     SqliteStore.open(
         target, busy_timeout_seconds=busy_timeout_seconds, refold=tables.rebuild
     ).close()
-
-
-def refold(session: WriteSession, progress: Callable[[int, int], None] | None) -> None:
-    """Refold the tables inside a writer's session, and say how far it has come."""
-    counting = session if progress is None else cast("WriteSession", _Counting(session, progress))
-    try:
-        tables.rebuild(counting)
-    except InvalidInput as error:  # a name that no command would have taken
-        message = f"expected a log that folds, but it does not: {error.message}"
-        raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
 
 
 def logged(row: Row) -> Logged:
@@ -311,16 +299,6 @@ def logged(row: Row) -> Logged:
         event,
         row.chain.hex(),
     )
-
-
-@contextmanager
-def _reading(target: Target) -> Iterator[ReadSession]:
-    store = SqliteStore.open(target, read_only=True, log_only=True)
-    try:
-        with store.read() as session:
-            yield session
-    finally:
-        store.close()
 
 
 def _page(session: ReadSession, after: int) -> list[Row]:
@@ -347,36 +325,6 @@ def _evolve(state: TaskState, row: Row) -> None:
     except StoreError as error:
         message = f"event {row.sequence} does not fold: {error.message}"
         raise StoreError(error.code, message) from error
-
-
-def _task_of(stream: str) -> ScopedResourceRef:
-    try:
-        return task_from_key(stream)
-    except InvalidInput as error:
-        message = f"expected a stream to be named like a task, but {shown(stream)} is not"
-        raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
-
-
-class _Counting:
-    """A writer's session that tells how many events were read through it."""
-
-    def __init__(self, session: WriteSession, progress: Callable[[int, int], None]) -> None:
-        self._session = session
-        self._progress = progress
-        self._total = session.head().sequence
-        self._done = 0
-        progress(0, self._total)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever the session has)
-        return getattr(self._session, name)
-
-    def stream(self, stream: str) -> Iterator[Row]:
-        """Yield one stream's rows in order, and count them."""
-        for row in self._session.stream(stream):
-            self._done += 1
-            if not self._done & 0x3FF:
-                self._progress(self._done, self._total)
-            yield row
 
 
 def _fields(state: TaskState) -> dict[str, Any]:

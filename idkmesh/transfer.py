@@ -17,9 +17,9 @@ from msgspec import Raw, Struct
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 from idkmesh.events import files
 from idkmesh.events.port import Row, WriteSession
-from idkmesh.events.sqlite_store import SqliteStore
+from idkmesh.events.sqlite_store import SqliteStore, reading
 from idkmesh.events.turnstile import SUFFIXES
-from idkmesh.replay import refold
+from idkmesh.projections import tables
 from idkmesh.scalars import MAX_INT
 from idkmesh.strict_json import screen
 from idkmesh.verification import Verification, Verifier, verify
@@ -71,13 +71,9 @@ def export_lines(
     Raises:
         StoreError: The file or a row cannot be read.
     """
-    store = SqliteStore.open(target, read_only=True, log_only=True)
-    try:
-        with store.read() as session:
-            for row in _counted(session.log(), session.head().sequence, progress):
-                yield _writer.encode(line_of(row)) + b"\n"
-    finally:
-        store.close()
+    with reading(target) as session:
+        for row in _counted(session.log(), session.head().sequence, progress):
+            yield _writer.encode(line_of(row)) + b"\n"
 
 
 def import_lines(
@@ -125,13 +121,9 @@ def rebuild_into(
             its sequence (``invalid_input``). Nothing is left of the target then.
         StoreError: The source cannot be read or the target not made.
     """
-    store = SqliteStore.open(source, read_only=True, log_only=True)
-    try:
-        with store.read() as session:
-            rows = _counted(session.log(), session.head().sequence, progress)
-            return _fill(target, rows, "event", progress)
-    finally:
-        store.close()
+    with reading(source) as session:
+        rows = _counted(session.log(), session.head().sequence, progress)
+        return _fill(target, rows, "event", progress)
 
 
 def backup(
@@ -153,14 +145,10 @@ def backup(
         StoreError: The source cannot be read or the target not made.
     """
     with _made(target) as path:
-        store = SqliteStore.open(source, read_only=True, log_only=True)
-        try:
-            with store.read() as session:
-                if progress is not None:
-                    progress(0, 0)
-                session.copy_into(path)
-        finally:
-            store.close()
+        with reading(source) as session:
+            if progress is not None:
+                progress(0, 0)
+            session.copy_into(path)
         return verify(path, progress=progress, allow_network=True)  # a copy may lie anywhere
 
 
@@ -249,7 +237,7 @@ def _fill(
                     place = f"{unit} {first.sequence}"
                     message = f"expected a log that verifies, but {place} does not: {first.meaning}"
                     raise InvalidInput(message)
-                refold(session, progress)
+                tables.rebuild(session, progress)
                 session.commit()
         finally:
             store.close()

@@ -17,7 +17,7 @@ from idkmesh.events import chain, codec
 from idkmesh.events import types as facts
 from idkmesh.events.catalog import clock_stream, observations_stream
 from idkmesh.events.port import ReadSession, Row
-from idkmesh.events.sqlite_store import SqliteStore
+from idkmesh.events.sqlite_store import reading
 from idkmesh.events.types import Event, TaskEvent
 from idkmesh.legality import (
     ABOUT_TIME,
@@ -107,12 +107,8 @@ def verify(
             ``store_corrupt`` where there is no log in it).
     """
     earlier = None if seal is None else Seal.read(seal)
-    store = SqliteStore.open(target, read_only=True, log_only=True, allow_network=allow_network)
-    try:
-        with store.read() as session:
-            return Verifier(session, earlier, progress).run()
-    finally:
-        store.close()
+    with reading(target, allow_network=allow_network) as session:
+        return Verifier(session, earlier, progress).run()
 
 
 class Verifier:

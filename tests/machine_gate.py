@@ -333,7 +333,7 @@ def _refolded(session: ReadSession) -> list[dict[str, Any]]:
     rows = []
     for stream in session.streams():
         if stream.endswith("/observations") and stream.count("/") == 2:
-            state = observed.fold(session, stream)
+            state = observed.fold(stream, session.stream(stream))
             rows += [observed.row(state, each) for each in state.added]
     key = slice(0, 3)
     rows.sort(key=lambda row: row[key])

@@ -321,7 +321,7 @@ def _refolded(session: ReadSession) -> Table:
     for stream in session.streams():
         if "/task/" not in stream:
             continue
-        state = tables.fold(session, stream)
+        state = tables.fold(stream, session.stream(stream))
         scope, _, name = stream.partition("/task/")
         policy = msgspec.json.encode(policy_record(state.terms)).decode()
         row = (stream, scope, name, state.terms.data_classification, policy, len(state.claims))

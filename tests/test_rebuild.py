@@ -85,6 +85,15 @@ def test_a_log_that_does_not_fold_changes_nothing(path: Path, name: str) -> None
     assert contents(path) == before
 
 
+@pytest.mark.parametrize("name", UNFOLDABLE)
+def test_a_coordinator_is_told_of_it_alike(path: Path, clock: Clock, name: str) -> None:
+    """A ledger that is asked to rebuild over a wrong log says so with the same code."""
+    change, code = UNFOLDABLE[name]
+    forge(life(path), change)
+    with opened(path, clock) as ledger, store_refused(code):
+        ledger.rebuild()
+
+
 def test_an_interrupted_rebuild_changes_nothing(path: Path) -> None:
     """Tables are dropped and filled in one transaction, which an interrupt undoes."""
     with unguarded(life(path)) as connection:

@@ -15,12 +15,14 @@ from builders import START, WORKER, Clock, opened, refused, task
 from replay_builders import (
     DESK,
     EYE,
+    Change,
     contents,
     edited,
     forge,
     found,
     problems,
     rows_of,
+    told,
     writers,
 )
 from store_checks import foreign, store_refused
@@ -173,9 +175,17 @@ def test_an_upgrade_that_fails_leaves_the_file_untouched(old: Path) -> None:
     assert problems(old) == []
 
 
-def test_a_log_that_does_not_fold_is_not_upgraded(old: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        edited(4, lease_until=START + 311),
+        lambda rows: told(1, stream="acme/apollo/task/T 9")(rows[:1]),
+    ],
+    ids=["an illegal step", "a name that no task has"],
+)
+def test_a_log_that_does_not_fold_is_not_upgraded(old: Path, change: Change) -> None:
     """An older ledger with a wrong log is refused, and stays as it was."""
-    forge(old, edited(4, lease_until=START + 311))
+    forge(old, change)
     before = contents(old)
     with store_refused("store_corrupt"):
         opened(old, Clock(START + 10))

@@ -2,8 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,8 +11,7 @@ import click
 from idkmesh.cli.screen import safe
 from idkmesh.errors import InvalidInput
 from idkmesh.events.catalog import is_task_stream
-from idkmesh.events.port import ReadSession
-from idkmesh.events.sqlite_store import SqliteStore
+from idkmesh.events.sqlite_store import reading
 from idkmesh.identity import TASK, ScopedResourceRef, TenantScope, task_from_key
 from idkmesh.replay import TaskAsOf, state_at
 from idkmesh.scalars import MAX_INT
@@ -86,7 +83,7 @@ def point_or_now(ledger: str, at: Point | None) -> Point:
     """
     if at is not None and at.sequence is None:
         return at
-    with _reading(ledger) as session:
+    with reading(ledger) as session:
         head = session.head()
     if at is None:
         return Point(None, max(int(time.time()), head.at))
@@ -118,7 +115,7 @@ def task_named(ledger: str, name: str, scope: TenantScope | None) -> ScopedResou
         return task
     if scope is not None:
         return ScopedResourceRef(scope, TASK, name)
-    with _reading(ledger) as session:
+    with reading(ledger) as session:
         streams = session.streams()
     found = [each for each in streams if is_task_stream(each) and each.split("/")[3] == name]
     if not found:
@@ -143,15 +140,6 @@ def task_at(ledger: str, task: ScopedResourceRef, point: Point) -> TaskAsOf:
         message = f"expected TASK to be in the log at that point, but {task.key} is not"
         raise InvalidInput(message)
     return found[0]
-
-
-@contextmanager
-def _reading(ledger: str) -> Iterator[ReadSession]:
-    with (
-        closing(SqliteStore.open(ledger, read_only=True, log_only=True)) as store,
-        store.read() as session,
-    ):
-        yield session
 
 
 def _seconds(text: str) -> int | None:

@@ -2,8 +2,9 @@
 
 from typing import Final, get_args
 
+from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events.types import Event, TaskEvent
-from idkmesh.identity import TASK
+from idkmesh.identity import TASK, ScopedResourceRef, task_from_key
 
 OBSERVATIONS: Final = "observations"
 CLOCK: Final = "clock"
@@ -33,6 +34,26 @@ def is_task_stream(stream: str) -> bool:
     """Say whether a stream is a task's: tenant, project, the word task, and its id."""
     parts = stream.split("/")
     return len(parts) == _TASK_PARTS and parts[2] == TASK
+
+
+def task_of(stream: str) -> ScopedResourceRef:
+    """Return the task whose events a stream holds.
+
+    Raises:
+        StoreError: The stream is not named as a task's would be (``store_corrupt``).
+    """
+    try:
+        task = task_from_key(stream)
+    except ValueError as error:  # not of four parts, or a part that no task's name has
+        raise _no_task() from error
+    if task.resource_type != TASK:
+        raise _no_task()
+    return task
+
+
+def _no_task() -> StoreError:
+    message = "expected a stream to be named like a task, but it is not"
+    return StoreError(ErrorCode.STORE_CORRUPT, message)
 
 
 def observed_scope(stream: str) -> str | None:

@@ -8,8 +8,8 @@ to the file and the process, not to one ledger object.
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from time import monotonic
 from typing import Final, Self
 
@@ -322,6 +322,27 @@ class SqliteStore(port.Store):
         handle = Handle(connection)
         self._handles.add(handle)
         return handle
+
+
+@contextmanager
+def reading(
+    target: str | os.PathLike[str], *, allow_network: bool = False
+) -> Iterator[port.ReadSession]:
+    """Open a file for reading by its log alone, and give one consistent point of it.
+
+    Whatever state the tables are in, and whichever version the file is of, its log is read.
+
+    Args:
+        target: As for ``SqliteStore.open``.
+        allow_network: As for ``SqliteStore.open``.
+
+    Raises:
+        InvalidInput: As for ``SqliteStore.open``.
+        StoreError: As for ``SqliteStore.open``.
+    """
+    store = SqliteStore.open(target, read_only=True, log_only=True, allow_network=allow_network)
+    with closing(store), store.read() as session:
+        yield session
 
 
 def _after_fork_in_child() -> None:

@@ -8,7 +8,7 @@ import msgspec
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import codec
 from idkmesh.events.catalog import observations_stream, observed_scope
-from idkmesh.events.port import ReadSession, WriteSession
+from idkmesh.events.port import ReadSession, Row, WriteSession
 from idkmesh.events.sql import statements
 from idkmesh.events.types import PrerequisiteObserved
 from idkmesh.identity import TenantScope
@@ -47,15 +47,19 @@ def row(state: Observations, observed: Observed) -> tuple[object, ...]:
     return (observed_scope(state.stream), *msgspec.structs.astuple(observed))
 
 
-def fold(session: ReadSession, stream: str) -> Observations:
+def fold(stream: str, rows: Iterable[Row]) -> Observations:
     """Return a scope's observations from its events alone.
+
+    Args:
+        stream: The scope's stream of observations.
+        rows: The stream's rows, in order.
 
     Raises:
         StoreError: An event does not read or could not have happened (``store_corrupt``),
             or a later version wrote it (``store_newer``).
     """
     state = Observations(stream)
-    for stored in session.stream(stream):
+    for stored in rows:
         event = codec.decode(stored.body)
         if not isinstance(event, PrerequisiteObserved):
             message = "expected an observation in a stream of observations, but it is none"

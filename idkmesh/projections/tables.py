@@ -1,6 +1,6 @@
 """The tables that the folds materialise into: loading a task, saving it, refolding all."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -8,11 +8,11 @@ import msgspec
 
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import codec
-from idkmesh.events.catalog import TASK_EVENTS, is_task_stream, observed_scope
-from idkmesh.events.port import ReadSession, WriteSession
+from idkmesh.events.catalog import TASK_EVENTS, is_task_stream, observed_scope, task_of
+from idkmesh.events.port import ReadSession, Row, WriteSession
 from idkmesh.events.sql import statements
 from idkmesh.events.types import PolicyRecord, TaskEvent
-from idkmesh.identity import TASK, TenantScope, task_from_key
+from idkmesh.identity import TASK, TenantScope
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import observed
 from idkmesh.projections.task import Claim, TaskState, evolve
@@ -91,7 +91,7 @@ def save(session: WriteSession, state: TaskState) -> None:
 
 def task_row(state: TaskState) -> tuple[object, ...]:
     """Return the row of table ``tasks`` that a state materialises into."""
-    task = task_from_key(state.stream)
+    task = task_of(state.stream)
     policy = _records.encode(PolicyRecord.of(state.terms)).decode()
     data_class = state.terms.data_classification
     counts = (len(state.claims), *state.epochs)
@@ -103,33 +103,50 @@ def claim_row(state: TaskState, claim: Claim) -> tuple[object, ...]:
     return (state.stream, *msgspec.structs.astuple(claim))
 
 
-def rebuild(session: WriteSession) -> None:
+def rebuild(session: WriteSession, progress: Callable[[int, int], None] | None = None) -> None:
     """Drop the tables and fold the log into new ones.
+
+    Args:
+        session: The transaction to do it in.
+        progress: Called now and then with the events folded and the events there are.
 
     Raises:
         StoreError: An event does not read or could not have happened (``store_corrupt``),
             or a later version wrote it (``store_newer``).
     """
+    total = session.head().sequence
+    tell = progress or (lambda _done, _total: None)
+    tell(0, total)
+    done = 0
+
+    def rows(stream: str) -> Iterator[Row]:
+        nonlocal done
+        for row in session.stream(stream):
+            yield row
+            done += 1
+            if not done & 0x3FF:
+                tell(done, total)
+
     session.reset_tables()
     for stream in session.streams():
         if is_task_stream(stream):
-            save(session, fold(session, stream))
+            save(session, fold(stream, rows(stream)))
         elif observed_scope(stream) is not None:
-            observed.save(session, observed.fold(session, stream))
+            observed.save(session, observed.fold(stream, rows(stream)))
 
 
-def fold(session: ReadSession, stream: str) -> TaskState:
+def fold(stream: str, rows: Iterable[Row]) -> TaskState:
     """Return a task's state from its events alone.
 
     Args:
-        session: The point to read at.
         stream: The task's storage key.
+        rows: The stream's rows, in order.
 
     Raises:
         StoreError: As for ``rebuild``.
     """
     state = TaskState(stream)
-    for row in session.stream(stream):
+    for row in rows:
         evolve(state, task_event(row.body), row.at)
     return state
 
