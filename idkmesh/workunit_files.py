@@ -4,7 +4,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
@@ -20,12 +19,10 @@ MAX_FILE_BYTES: Final = 1_048_576
 _OPEN_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 _shape: Final = msgspec.json.Decoder(WorkUnit)
-_PLACED: Final = re.compile(r"(?P<fault>[\s\S]*?)(?: - at `\$(?P<path>[^`]*)`)?\Z")
-_FIELD: Final = re.compile(
-    r"Object (?P<what>missing required|contains unknown) field `(?P<name>[\s\S]*)`\Z"
-)
-_TYPES: Final = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<found>[^`]*)`\Z")
-_AT_BYTE: Final = re.compile(r"(?P<fault>.*) \(byte (?P<byte>\d+)\)\Z")
+_PLACED: Final = r"(?P<fault>[\s\S]*?)(?: - at `\$(?P<path>[^`]*)`)?\Z"
+_FIELD: Final = r"Object (?P<what>missing required|contains unknown) field `(?P<name>[\s\S]*)`\Z"
+_TYPES: Final = r"Expected `(?P<expected>[^`]*)`, got `(?P<found>[^`]*)`\Z"
+_AT_BYTE: Final = r"(?P<fault>.*) \(byte (?P<byte>\d+)\)\Z"
 
 _content: Final = msgspec.json.Decoder()
 
@@ -55,25 +52,28 @@ def load_work_units(*paths: str | os.PathLike[str]) -> tuple[dict[str, Any], ...
     return tuple(_load(file) for path in paths for file in _files(path))
 
 
-def _files(path: str | os.PathLike[str]) -> Iterator[Path]:
+def _files(path: str | os.PathLike[str]) -> Iterator[str]:
     try:
-        given = Path(path)
-        if not given.is_dir():
+        given: object = os.fspath(path)
+    except TypeError:
+        given = None
+    if not isinstance(given, str):
+        message = f"expected paths to be str or PathLike, but one is a {type(path).__name__}"
+        raise InvalidInput(message)
+    try:
+        if not os.path.isdir(given):
             yield given
             return
-        files = sorted(each for each in given.iterdir() if each.suffix == ".json")
-    except TypeError:
-        message = f"expected paths to be str or PathLike, but one is a {type(path).__name__}"
-        raise InvalidInput(message) from None
+        names = sorted(name for name in os.listdir(given) if os.path.splitext(name)[1] == ".json")
     except (OSError, ValueError) as error:
         raise _unreadable(_source(given), error) from None
-    if not files:
+    if not names:
         message = f"expected {_source(given)} to hold a file *.json, but it holds none"
         raise InvalidInput(message)
-    yield from files
+    yield from (os.path.join(given, name) for name in names)
 
 
-def _load(file: Path) -> dict[str, Any]:
+def _load(file: str) -> dict[str, Any]:
     source = _source(file)
     data = _read(file, source)
     try:
@@ -93,7 +93,7 @@ def _load(file: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", content)
 
 
-def _read(file: Path, source: str) -> bytes:
+def _read(file: str, source: str) -> bytes:
     try:
         data = _read_regular(file)
     except (OSError, ValueError) as error:
@@ -107,7 +107,7 @@ def _read(file: Path, source: str) -> bytes:
     return data
 
 
-def _read_regular(file: Path) -> bytes | None:
+def _read_regular(file: str) -> bytes | None:
     """Return a little more than the bytes allowed, or None where it is no regular file."""
     descriptor = os.open(file, _OPEN_FLAGS)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -117,9 +117,9 @@ def _read_regular(file: Path) -> bytes | None:
         return opened.read(MAX_FILE_BYTES + 1)
 
 
-def _source(path: Path) -> str:
+def _source(path: str) -> str:
     """Return what a message calls a path: its last part, since the rest could be private."""
-    return shown(path.name or str(path))
+    return shown(os.path.basename(path.rstrip(os.sep)) or path)
 
 
 def _unreadable(source: str, error: OSError | ValueError) -> InvalidInput:
@@ -129,7 +129,7 @@ def _unreadable(source: str, error: OSError | ValueError) -> InvalidInput:
 
 
 def _syntax_fault(fault: str, source: str, data: bytes) -> str:
-    found = _AT_BYTE.match(fault)
+    found = re.match(_AT_BYTE, fault)
     detail = (found["fault"] if found else fault).removeprefix("JSON is malformed: ")
     before = data[: int(found["byte"]) if found else len(data)].decode(errors="ignore")
     place = place_in(before, len(before))
@@ -138,16 +138,16 @@ def _syntax_fault(fault: str, source: str, data: bytes) -> str:
 
 def _shape_fault(error: str, source: str) -> str:
     """Say what the decoder said, with a JSON pointer and without any value."""
-    placed = _PLACED.match(error)
+    placed = re.match(_PLACED, error)
     fault, path = (placed["fault"], placed["path"] or "") if placed else (error, "")
     pointer = re.sub(r"\[(\d+)\]", r"/\1", path).replace(".", "/")
-    if field := _FIELD.match(fault):
+    if field := re.match(_FIELD, fault):
         name = shown(field["name"]).replace("~", "~0").replace("/", "~1")
         if field["what"] == "missing required":
             return f"expected {source} to have {pointer}/{name}, but it has not"
         return f"expected {source} to have no part of its own, but it has {pointer}/{name}"
     place = pointer or "its top"
-    if types := _TYPES.match(fault):
+    if types := re.match(_TYPES, fault):
         return f"expected {source} at {place} to be {types['expected']}, but it is {types['found']}"
     return f"expected {source} at {place} to be {_rule_at(pointer, fault)}, but it is not"
 
