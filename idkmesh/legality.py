@@ -5,7 +5,7 @@ top of that, and the invariants that must hold behind every event.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from idkmesh.authorization import AUTHORIZED
 from idkmesh.commands.claim import request_digest
@@ -13,11 +13,13 @@ from idkmesh.commands.reserve import operation_id
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import types as facts
 from idkmesh.events.catalog import task_of
+from idkmesh.events.port import Row
 from idkmesh.events.types import Authority, Event, TaskEvent
 from idkmesh.identity import TenantScope
 from idkmesh.projections import watermark
 from idkmesh.projections.task import Claim, TaskState
 from idkmesh.records import OwnerIdentity
+from idkmesh.scalars import MAX_INT
 
 _ACTIONS: Final[dict[type[Event], str]] = {
     facts.TaskConfigured: "dispatch",
@@ -31,7 +33,9 @@ _ACTIONS: Final[dict[type[Event], str]] = {
     facts.SubmissionRecorded: "execute",
 }
 ABOUT_TIME: Final = frozenset({facts.ClockObserved, facts.ClockRepaired, facts.ClaimExpired})
-"""The events whose own meaning says at which times they can stand."""
+"""The events that say something about time themselves, so that their place must be judged."""
+
+_WITHOUT_APPROVER: Final = frozenset({"claim", "release"})
 
 
 def is_scope(name: str) -> bool:
@@ -50,11 +54,11 @@ def require_stream(stream: str, expected: str) -> None:
         StoreError: It is in another (``store_corrupt``).
     """
     if stream != expected:
-        raise _misplaced()
+        raise misplaced()
 
 
 def require_task_stream(stream: str, scope: str) -> None:
-    """Do nothing where a task's event is in a stream that names a task of the row's scope.
+    """Do nothing where a stream's name is that of a task in a scope.
 
     Raises:
         StoreError: It is in another (``store_corrupt``).
@@ -62,12 +66,13 @@ def require_task_stream(stream: str, scope: str) -> None:
     try:
         task = task_of(stream)
     except StoreError as error:
-        raise _misplaced() from error
+        raise misplaced() from error
     if task.scope.key != scope:
-        raise _misplaced()
+        raise misplaced()
 
 
-def _misplaced() -> StoreError:
+def misplaced() -> StoreError:
+    """Return what is said of an event that is not where its kind belongs."""
     message = "expected an event in a stream of its kind and scope, but it is in another"
     return StoreError(ErrorCode.STORE_CORRUPT, message)
 
@@ -84,7 +89,7 @@ def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
         StoreError: The event speaks of a claim that was never granted.
     """
     if isinstance(event, facts.ClaimExpired):
-        return []
+        return _out_of_turn(state, event, at)
     found = _unfounded(event.by, _ACTIONS[type(event)])
     for claim in state.claims.values():
         if claim.due(at) is not None:
@@ -104,6 +109,17 @@ def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
     return found
 
 
+def _out_of_turn(state: TaskState, event: facts.ClaimExpired, at: int) -> list[str]:
+    """Return why a claim was not the next to end, in the order of (created_at, slot, epoch)."""
+    repaired = ends_for_a_repair(event)
+    for claim in state.in_order():
+        if claim.state == "active" if repaired else claim.due(at) is not None:
+            if (claim.slot, claim.epoch) == (event.slot, event.epoch):
+                break
+            return ["another claim of the task was to end first"]
+    return []
+
+
 def _unfounded(by: Authority, action: str) -> list[str]:
     """Return why no policy could have come to a decision about an action."""
     found = []
@@ -112,8 +128,11 @@ def _unfounded(by: Authority, action: str) -> list[str]:
         found.append("the decision that allowed it was about another action")
     if (approval is None) != (by.code == AUTHORIZED):
         found.append("the decision that allowed it and the approval that it names do not agree")
-    if approval is not None and approval.principal_id == by.actor.principal_id:
-        found.append("the approver is one of the parties that act")
+    if approval is not None:
+        if action in _WITHOUT_APPROVER:
+            found.append("the command takes no approver, and one is named")
+        if approval.principal_id == by.actor.principal_id:
+            found.append("the approver is one of the parties that act")
     return found
 
 
@@ -133,28 +152,87 @@ def _approved_by(by: Authority, party: OwnerIdentity) -> bool:
     return by.approval is not None and by.approval.principal_id == party.principal_id
 
 
-def untimely(event: Event, at: int, before: int) -> Iterator[str]:
-    """Yield why no command could have emitted an event at a time.
+class Course:
+    """What rows must keep one after the other in the whole file: time, and what was begun.
 
-    Args:
-        event: The event.
-        at: The row's time, in epoch seconds.
-        before: The watermark, which is the time of the row before.
+    Attributes:
+        at: The watermark: the time of the row before, in epoch seconds.
+        scope: The scope of the row before, or nothing.
+        begun: What the row before began and the next must go on with, or None.
     """
-    if at == before:
+
+    __slots__ = ("_repair", "at", "begun", "scope")
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.scope = ""
+        self.begun: Begun | None = None
+        self._repair: tuple[str, str] | None = None  # a scope, and the last stream
+
+    def judge(self, row: Row, event: Event) -> Iterator[str]:
+        """Yield why no command could have written an event behind the row before it."""
+        begun, self.begun = self.begun, None
+        if begun is not None and not begun.goes_on(row, event):
+            yield begun.meaning
+        yield from self.judge_time(row, event)
+        yield from self._judge_repair(row, event)
+
+    def judge_time(self, row: Row, event: Event | None) -> Iterator[str]:
+        """Yield what is wrong with a row's time; of one that does not read, there is no event."""
+        if row.at > MAX_INT:
+            yield "the time is beyond what a clock may say"
+        try:
+            watermark.evolve(self.at, event, row.at)
+        except StoreError as error:
+            yield error.message
         if type(event) is facts.ClockObserved:
-            yield "the clock was observed although time had not moved"
-    elif ends_for_a_repair(event):
-        yield "a clock repair ended a claim at another time than the watermark"
-    try:
-        watermark.evolve(before, event, at)
-    except StoreError as error:
-        yield error.message
+            if row.at == self.at:
+                yield "the clock was observed although time had not moved"
+            if row.number == 1:
+                yield "the clock was observed in a scope of which the log knew nothing"
+
+    def _judge_repair(self, row: Row, event: Event) -> Iterator[str]:
+        """Yield what is wrong with a repair, which stands in the scope of the row before it."""
+        home, last = self._repair or (self.scope, "")
+        if ends_for_a_repair(event):
+            if row.at != self.at:
+                yield "a clock repair ended a claim at another time than the watermark"
+            if row.stream < last:
+                yield "a clock repair ended claims in another order than their streams'"
+            self._repair = (home, row.stream)
+        elif type(event) is facts.ClockRepaired:
+            self._repair = None
+            if row.scope != home:
+                yield "a clock repair stands in another scope than the row before it"
+
+    def expired(self, state: TaskState, row: Row, event: TaskEvent) -> None:
+        """Note what the next row must be, behind one that ended a claim."""
+        if ends_for_a_repair(event):
+            self.begun = Begun("a clock repair was begun and not ended", None, row.at)
+        elif any(claim.due(row.at) for claim in state.claims.values()):
+            meaning = "not every claim of the task that was past a deadline was expired"
+            self.begun = Begun(meaning, row.stream, row.at)
 
 
-def may_follow_a_repair(event: Event) -> bool:
-    """Say whether an event may stand behind a claim that a repair has ended."""
-    return type(event) is facts.ClockRepaired or ends_for_a_repair(event)
+class Begun(NamedTuple):
+    """What one row began and the next must go on with.
+
+    Attributes:
+        meaning: What is wrong where it does not.
+        stream: The task whose claims expire, or None for a repair of the clock.
+        at: When, in epoch seconds.
+    """
+
+    meaning: str
+    stream: str | None
+    at: int
+
+    def goes_on(self, row: Row, event: Event) -> bool:
+        """Say whether a row goes on with it, or is found to be wrong for itself."""
+        if self.stream is None:
+            return type(event) is facts.ClockRepaired or ends_for_a_repair(event)
+        expires = type(event) is facts.ClaimExpired
+        return row.stream == self.stream and (row.at == self.at or not expires)
 
 
 def ends_for_a_repair(event: Event) -> bool:

@@ -180,10 +180,7 @@ def records(
     task: ScopedResourceRef, state: TaskState, now: int | None = None
 ) -> tuple[TaskClaim, ...]:
     """Return every claim's record, ordered by (created_at, slot, epoch)."""
-    claims = sorted(
-        state.claims.values(), key=lambda claim: (claim.created_at, claim.slot, claim.epoch)
-    )
-    return tuple(record(task, claim, now) for claim in claims)
+    return tuple(record(task, claim, now) for claim in state.in_order())
 
 
 def record(task: ScopedResourceRef, claim: Claim, now: int | None = None) -> TaskClaim:

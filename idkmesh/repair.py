@@ -118,10 +118,7 @@ def _owned(session: ReadSession) -> list[TaskState]:
 
 def _active(states: list[TaskState]) -> list[tuple[TaskState, Claim]]:
     return [
-        (state, claim)
-        for state in states
-        for claim in state.claims.values()
-        if claim.state == "active"
+        (state, claim) for state in states for claim in state.in_order() if claim.state == "active"
     ]
 
 

@@ -16,7 +16,7 @@ from idkmesh import scalars
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 from idkmesh.events import codec
 from idkmesh.events.catalog import is_task_stream, task_of
-from idkmesh.events.port import ReadSession, Row
+from idkmesh.events.port import ReadSession, Row, typed
 from idkmesh.events.sqlite_store import SqliteStore, reading
 from idkmesh.events.types import Event
 from idkmesh.identity import ScopedResourceRef, TenantScope, task_ref
@@ -192,10 +192,17 @@ def follow(
 
     Raises:
         InvalidInput: ``after`` is out of range (``invalid_input``).
-        StoreError: The file cannot be read, an event does not read, or the log ends before
-            ``after`` (``store_corrupt``: it is not the log that the position is from).
+        StoreError: The file cannot be read or is another by now (``store_unsafe``), an event
+            does not read or is missing, or the log ends before ``after`` (``store_corrupt``:
+            it is not the log that the position is from).
     """
-    return map(logged, follow_rows(target, after=after, wait=wait))
+    position = scalars.whole(after, "after", 0, scalars.MAX_INT)
+    for row in follow_rows(target, after=position, wait=wait):
+        if row.sequence != position + 1:
+            message = "expected the log's next event, but it is missing"
+            raise StoreError(ErrorCode.STORE_CORRUPT, message)
+        position = row.sequence
+        yield logged(row)
 
 
 def follow_rows(
@@ -213,19 +220,24 @@ def follow_rows(
 
     Raises:
         InvalidInput: ``after`` is out of range (``invalid_input``).
-        StoreError: The file or a row cannot be read, or the log ends before ``after``.
+        StoreError: The file cannot be read or is another by now (``store_unsafe``), a row
+            cannot be read, or the log ends before ``after`` (``store_corrupt``).
     """
     position = scalars.whole(after, "after", 0, scalars.MAX_INT)
     pause = wait or _fifth_of_a_second
     store = SqliteStore.open(target, read_only=True, log_only=True)
     try:
         while True:
+            store.require_same_file()
             with store.read() as session:
                 if session.head().sequence < position:
                     message = "expected the log to reach the position, but it ends before it"
                     raise StoreError(ErrorCode.STORE_CORRUPT, message)
                 page = _page(session, position)
             for row in page:
+                if type(row.sequence) is not int or row.sequence <= position:
+                    message = "expected events one behind the other, but a page is damaged"
+                    raise StoreError(ErrorCode.STORE_CORRUPT, message)
                 position = row.sequence
                 yield row
             if not page and not pause():
@@ -288,7 +300,7 @@ def logged(row: Row) -> Logged:
     Raises:
         StoreError: The event does not read (``store_corrupt``, ``store_newer``).
     """
-    event = codec.decode(row.body)
+    event = codec.decode(typed(row).body)
     return Logged(
         row.sequence,
         row.scope,

@@ -1,5 +1,7 @@
 """Verification: clean where all is well, and each check of the log where just that fails."""
 
+import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ from store_checks import store_refused
 from idkmesh.events.catalog import TAGS
 from idkmesh.events.port import Row
 from idkmesh.events.types import ClockObserved
-from idkmesh.replay import verify
+from idkmesh.replay import seal, verify
 
 CLOCK = "acme/apollo/clock"
 T2 = "acme/apollo/task/T-2"
@@ -331,6 +333,69 @@ def test_the_same_value_as_another_type_is_named(path: Path, column: str, kind: 
     assert schema[0] == "schema"
     assert row == ("events", 5, None if column == "stream" else T1, MISTYPED)
     assert {sequence for _, sequence, _, _ in rest} <= {6}
+
+
+@pytest.mark.parametrize("sequence", [1, 3, 9, 14])
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [
+        *((column, str.encode) for column in ("scope", "stream", "type", "body")),
+        *((column, float) for column in ("number", "version", "at")),
+        *((column, str) for column in ("number", "version", "at")),
+        *((column, lambda _: None) for column in ("scope", "stream", "type", "body")),
+    ],
+)
+def test_a_forged_chain_hides_no_other_type(
+    path: Path, column: str, other: Callable[[Any], Any], sequence: int
+) -> None:
+    """A value of another type is named even where every chain value was made from it."""
+    rows = [
+        row._replace(**{column: other(getattr(row, column))}) if row.sequence == sequence else row
+        for row in rows_of(life(path))
+    ]
+    link = bytes(32)
+    with untyped(path, "events") as connection:
+        connection.execute("DELETE FROM events")
+        for row in rows:
+            framed = [str(each).encode() for each in row[:8]]
+            link = hashlib.sha256(
+                link + b"".join(len(each).to_bytes(8) + each for each in framed)
+            ).digest()
+            connection.execute(
+                "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row[:8], link)
+            )
+    judged = problems(path)
+    stream = None if column == "stream" else rows[sequence - 1].stream
+    assert ("events", sequence, stream, MISTYPED) in judged
+
+
+def test_rows_before_the_first_are_found(path: Path) -> None:
+    """A row that another tool put before sequence 1, where readers of a task meet it, is named."""
+    forged = rows_of(life(path))[2]._replace(sequence=-1, number=900, version=900)
+    with unguarded(path) as connection:
+        connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", forged)
+    assert problems(path)[0] == ("events", None, None, "1 rows stand before the log's first")
+    kept = seal(life(path.with_name("sound")))
+    assert problems(path, kept)[0][0] == "events"
+
+
+@pytest.mark.parametrize("at", [2**62, 2**63 - 1])
+def test_a_time_that_no_clock_says_is_named(path: Path, at: int) -> None:
+    """A row's time is at most 2**62 - 1, whatever the engine was made to take."""
+    with unguarded(life(path)) as connection:
+        connection.execute("UPDATE events SET at = ? WHERE sequence = 14", (at,))
+    assert ("events", 14, SEEN, "the time is beyond what a clock may say") in problems(path)
+
+
+def test_a_body_is_measured_in_bytes(path: Path) -> None:
+    """A body of few characters that take more bytes than a body may is named."""
+    long = "\U0001f642" * 5000
+    with unguarded(life(path)) as connection:
+        connection.execute(
+            "UPDATE events SET body = json_set(body, '$.event_id', ?) WHERE sequence = 14", (long,)
+        )
+    meaning = "expected an event of at most 16384 bytes, but it is longer"
+    assert ("events", 14, SEEN, meaning) in problems(path)
 
 
 @pytest.mark.parametrize("sequence", [1, 7, 14])

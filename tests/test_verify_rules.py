@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import DISPATCHER, GRANT, START, WORKER, Clock, granted, opened, task
+from builders import (
+    DISPATCHER,
+    GRANT,
+    READER,
+    START,
+    WORKER,
+    Clock,
+    binding,
+    granted,
+    opened,
+    task,
+)
 from msgspec.structs import replace
 from replay_builders import (
     GEMINI_T1,
@@ -42,6 +53,9 @@ T2 = "acme/apollo/task/T-2"
 FALLS = "expected time not to run backwards along the log, but it does"
 UNENDED = "a clock repair was begun and not ended"
 WRONG_REPAIR = "expected a repair to set back the watermark that it names, but it does not"
+FAR = "a clock repair stands in another scope than the row before it"
+TURN = "another claim of the task was to end first"
+DISORDER = "a clock repair ended claims in another order than their streams'"
 
 
 # The repair of a clock: in the world, event 42 is the only one of the wrong time, 43 to 46
@@ -76,6 +90,22 @@ REPAIRS: dict[str, tuple[Change, list[Found]]] = {
         ),
         [("events", 43, C1, "a clock repair ended a claim at another time than the watermark")],
     ),
+    "in a scope of its own": (
+        told(47, scope="acme/ghost", stream="acme/ghost/clock"),
+        [("events", 47, "acme/ghost/clock", FAR)],
+    ),
+    "in another scope": (
+        told(47, scope="acme/gemini", stream="acme/gemini/clock"),
+        [("events", 47, "acme/gemini/clock", FAR)],
+    ),
+    "in another order of tasks": (
+        ordered(*range(1, 43), 46, 43, 44, 45, 47, 48, 49),
+        [("events", 44, C1, DISORDER)],
+    ),
+    "in another order of claims": (
+        ordered(*range(1, 43), 44, 43, 45, 46, 47, 48, 49),
+        [("events", 43, C1, TURN)],
+    ),
     "due at another time": (
         edited(43, due_at=START + 149 + TEN_YEARS),
         [
@@ -107,6 +137,50 @@ def test_a_claim_that_met_another_problem_is_not_blamed_on_the_repair(path: Path
     """Where a task's events do not fold, its claims say nothing about a repair."""
     forge(world(path), edited(20, operation_id="x"))
     assert [each[:3] for each in problems(path)] == [("events", 20, C1)]
+
+
+# Claims that are due together: one command records them all, in one order.
+
+CONTEST = TaskClaimPolicy(
+    concurrent_slots=3, max_attempts=4, ack_seconds=10, competition_reason="the better of three"
+)
+PART = "not every claim of the task that was past a deadline was expired"
+
+
+@pytest.fixture
+def contest(path: Path) -> Path:
+    """Give a ledger of three claims that expire together (5 to 7), then of another task (8)."""
+    clock = Clock()
+    with opened(path, clock) as ledger:
+        ledger.configure_task(task(), DISPATCHER, CONTEST)
+        for number in (1, 2, 3):
+            ledger.claim(task(), WORKER, request_id=f"r-{number}", binding=binding())
+        clock.now += 10
+        ledger.snapshot(task(), READER)
+        clock.now += 1
+        ledger.configure_task(task("T-2"), DISPATCHER, CONTEST)
+    assert problems(path) == []
+    return path
+
+
+EXPIRIES: dict[str, tuple[Change, list[tuple[int, str]]]] = {
+    "in another order": (ordered(1, 2, 3, 4, 6, 5, 7, 8), [(5, TURN)]),
+    "but not all": (ordered(1, 2, 3, 4, 5, 8), [(6, PART)]),
+    "until the log ends": (ordered(1, 2, 3, 4, 5, 6), [(6, PART)]),
+    "with another task between": (
+        both(told(8, at=10), ordered(1, 2, 3, 4, 5, 8, 6, 7)),
+        [(6, PART)],
+    ),
+    "at two times": (both(told(7, at=11), told(8, at=11)), [(7, PART)]),
+}
+
+
+@pytest.mark.parametrize("name", EXPIRIES)
+def test_what_is_due_together_ends_together(contest: Path, name: str) -> None:
+    """A command records every claim of its task that is due, one behind the other, in order."""
+    change, expected = EXPIRIES[name]
+    forge(contest, change)
+    assert [each[1::2] for each in problems(contest) if each[0] == "events"] == expected
 
 
 # The event budget: 256 events, of which the last 16 are kept for endings.

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from replay_builders import (
     ADA,
     BOB,
+    LIFE,
     SEEN,
     SHORT,
     T1,
@@ -205,7 +206,15 @@ UNFOUNDED: dict[str, tuple[Change, int, str]] = {
         2,
         DISAGREE,
     ),
-    "approver without approval": (edited(2, by__approval=APPROVAL), 2, DISAGREE),
+    "approver without approval": (edited(1, by__approval=APPROVAL), 1, DISAGREE),
+    **{
+        f"an approved {LIFE[event - 1]}": (
+            edited(event, by__approval=APPROVAL, by__code="authorized_with_distinct_approval"),
+            event,
+            "the command takes no approver, and one is named",
+        )
+        for event in (2, 3, 4, 5, 11)
+    },
     "approved by itself": (approved("by", principal_id="desk"), 6, PARTY),
     "approved by the owner": (approved("by", principal_id="ada"), 6, PARTY),
     "the owner approved by the desk": (approved("owner_by", principal_id="desk"), 6, PARTY),
@@ -342,6 +351,8 @@ MISPLACED: dict[str, tuple[Change, int, str, str]] = {
     "a task in the clock": (told(1, stream=CLOCK), 1, CLOCK, ELSEWHERE),
     "an observation in the clock": (told(14, stream=CLOCK), 14, CLOCK, ELSEWHERE),
     "a task of another scope": (told(1, scope="acme/gemini"), 1, T1, ELSEWHERE),
+    "a task in another scope later": (told(3, scope="acme/gemini"), 3, T1, ELSEWHERE),
+    "a task in another tenant's last": (told(13, scope="evil/x"), 13, T1, ELSEWHERE),
     "a task without a name": (
         told(1, stream="acme/apollo/task/"),
         1,

@@ -57,14 +57,15 @@ def read(body: str) -> tuple[str, Event]:
         StoreError: The body has an unknown tag or field (``store_newer``: a later version
             wrote it), or it is not what this version would have written (``store_corrupt``).
     """
-    if len(body) > MAX_BODY_BYTES:
+    written = body.encode("utf-8", "surrogatepass")
+    if len(written) > MAX_BODY_BYTES:
         message = f"expected an event of at most {MAX_BODY_BYTES} bytes, but it is longer"
         raise StoreError(ErrorCode.STORE_CORRUPT, message)
     try:
         event = _decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise _unreadable(body, str(error)) from error
-    if _encoder.encode(event) != body.encode("utf-8", "surrogatepass"):
+    if _encoder.encode(event) != written:
         message = "expected an event as it is written here, but the text differs"
         raise StoreError(ErrorCode.STORE_CORRUPT, message)
     kind = type(event)

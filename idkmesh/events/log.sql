@@ -32,6 +32,10 @@ FROM events WHERE sequence > ? ORDER BY sequence;
 -- Each scope's last row. With a lone max(), SQLite takes chain from that same row.
 SELECT scope, max(number), chain FROM events GROUP BY scope ORDER BY scope;
 
+-- name: before_the_first
+-- A check refuses such rows, but a file can be written past it.
+SELECT count(*) FROM events WHERE sequence < 1;
+
 -- name: next_sequence
 -- The first sequence behind another; answered without reading any text.
 SELECT min(sequence) FROM events WHERE sequence > ?;

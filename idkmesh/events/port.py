@@ -6,8 +6,9 @@ any number of readers a session on one consistent point.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events.types import Event
 
 
@@ -30,6 +31,22 @@ class Row(NamedTuple):
     type: str
     body: str
     chain: bytes
+
+
+ROW_TYPES: Final = (int, str, int, str, int, int, str, str, bytes)
+"""Of a row's columns. A damaged page, or a forged one, may hold anything else."""
+
+
+def typed(row: Row) -> Row:
+    """Return a row whose values are all of their columns' types.
+
+    Raises:
+        StoreError: One is not (``store_corrupt``).
+    """
+    if tuple(map(type, row)) != ROW_TYPES:
+        message = "expected a row of the log, but it holds a value of another type"
+        raise StoreError(ErrorCode.STORE_CORRUPT, message)
+    return row
 
 
 class ReadSession(Protocol):
@@ -63,10 +80,13 @@ class ReadSession(Protocol):
         """Yield the log's rows behind a sequence, in the file's order."""
 
     def page(self, after: int, most: int) -> list[Row]:
-        """Return at most so many of the log's rows behind a sequence, in order."""
+        """Return at most so many of the log's rows behind a sequence, in order, as they are."""
 
     def stream(self, stream: str) -> Iterator[Row]:
         """Yield one stream's rows in order."""
+
+    def before_the_first(self) -> int:
+        """Return how many rows stand before sequence 1, where none may."""
 
     def next_sequence(self, after: int) -> int | None:
         """Return the first sequence behind another, or None."""

@@ -10,9 +10,10 @@ import apsw
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import chain, codec, engine, files
 from idkmesh.events.catalog import tag_of
-from idkmesh.events.port import Head, Row
+from idkmesh.events.port import Head, Row, typed
 from idkmesh.events.sql import statements
 from idkmesh.events.types import Event
+from idkmesh.scalars import MAX_INT
 
 if TYPE_CHECKING:
     from idkmesh.events.sqlite_store import Handle, SqliteStore
@@ -22,6 +23,7 @@ _HEAD: Final = _SQL["head"]
 _SCOPE_HEAD: Final = _SQL["scope_head"]
 _STREAM_VERSION: Final = _SQL["stream_version"]
 _APPEND: Final = _SQL["append"]
+_HEAD_TYPES: Final = (int, int, str, int, bytes)
 
 
 class Session:
@@ -91,7 +93,7 @@ class Session:
 
     def head(self) -> Head:
         found = self.rows(_HEAD)
-        return Head(*found[0][:2]) if found else Head(0, 0)
+        return _end(found[0]) if found else Head(0, 0)
 
     def stream_version(self, stream: str) -> int:
         return self.rows(_STREAM_VERSION, (stream,))[0][0] or 0
@@ -101,22 +103,29 @@ class Session:
 
     def last_scope(self) -> str:
         found = self.rows(_HEAD)
-        return found[0][2] if found else ""
+        return str(found[0][2]) if found else ""
 
     def copy_into(self, path: str) -> None:
         engine.backup(self._connection, path)
 
     def scope_heads(self) -> list[tuple[str, int, bytes]]:
-        return [(scope, number, link) for scope, number, link in self.rows(_SQL["scope_heads"])]
+        found = self.rows(_SQL["scope_heads"])
+        if any(tuple(map(type, each)) != (str, int, bytes) for each in found):
+            raise _of_no_type()
+        return [(scope, number, link) for scope, number, link in found]
 
     def log(self, after: int = 0) -> Iterator[Row]:
-        return map(Row._make, self.each(_SQL["log"], (after,)))
+        return map(typed, map(Row._make, self.each(_SQL["log"], (after,))))
 
     def page(self, after: int, most: int) -> list[Row]:
         return [Row._make(found) for found in self.rows(_SQL["page"], (after, most))]
 
     def stream(self, stream: str) -> Iterator[Row]:
-        return map(Row._make, self.each(_SQL["stream"], (stream,)))
+        return map(typed, map(Row._make, self.each(_SQL["stream"], (stream,))))
+
+    def before_the_first(self) -> int:
+        found: int = self.rows(_SQL["before_the_first"])[0][0]
+        return found
 
     def next_sequence(self, after: int) -> int | None:
         found: int | None = self.rows(_SQL["next_sequence"], (after,))[0][0]
@@ -127,7 +136,10 @@ class Session:
         return found
 
     def streams(self) -> list[str]:
-        return [name for (name,) in self.rows(_SQL["streams"])]
+        names = [name for (name,) in self.rows(_SQL["streams"])]
+        if not all(type(name) is str for name in names):
+            raise _of_no_type()
+        return names
 
     def each(self, sql: str, bindings: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
         self._require_home()
@@ -199,10 +211,11 @@ class WriteSession(Session):
         if not found:
             self._sequence = 0
             return Head(0, 0)
-        sequence, at, scope, number, link = found[0]
-        self._sequence = sequence
+        head = _end(found[0])
+        _, _, scope, number, link = found[0]
+        self._sequence = head.sequence
         self._scope_heads[scope] = (number, link)  # in a file of one scope, no other look-up
-        return Head(sequence, at)
+        return head
 
     def append(self, scope: str, stream: str, version: int, at: int, event: Event) -> None:
         if self._sequence < 0:
@@ -253,6 +266,19 @@ class WriteSession(Session):
     def _scope_head(self, scope: str) -> tuple[int, bytes]:
         found = self.rows(_SCOPE_HEAD, (scope,))
         return (found[0][0], found[0][1]) if found else (0, chain.START)
+
+
+def _end(found: tuple[Any, ...]) -> Head:
+    """Return the end of the log out of its last row, each value being what it must."""
+    sequence, at = found[:2]
+    if tuple(map(type, found)) != _HEAD_TYPES or not 0 <= at <= MAX_INT:
+        raise _of_no_type()
+    return Head(sequence, at)
+
+
+def _of_no_type() -> StoreError:
+    message = "expected the log's columns to hold what their types say, but one does not"
+    return StoreError(ErrorCode.STORE_CORRUPT, message)
 
 
 def _not_text() -> StoreError:

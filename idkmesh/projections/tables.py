@@ -57,12 +57,12 @@ def load(session: ReadSession, stream: str) -> TaskState:
     if not found:
         return state
     policy, *epochs, version = found[0]
+    if not all(type(each) is int for each in epochs):
+        raise _no_row()
     state.policy = _policy(policy)
     state.epochs = epochs
     state.version = version or 0
-    claims = [Claim(*row) for row in session.rows(_CLAIMS, (stream,))]
-    if len(claims) > 1:
-        claims.sort(key=lambda claim: (claim.created_at, claim.slot, claim.epoch))
+    claims = [_claim(row) for row in session.rows(_CLAIMS, (stream,))]
     state.claims = {claim.request_id: claim for claim in claims}
     return state
 
@@ -179,7 +179,7 @@ def page(
     sql = _SQL["survey_live" if live else "survey"]
     end = f"{scope.key}/{TASK}0"  # the character behind "/"
     found = session.rows(sql, (*after, end, _PAGE))
-    return [Surveyed(row[0], Claim(*row[1:-2]), row[-2], row[-1]) for row in found]
+    return [Surveyed(row[0], _claim(row[1:-2]), row[-2], row[-1]) for row in found]
 
 
 def first_place(scope: TenantScope) -> tuple[str, int, int]:
@@ -192,13 +192,25 @@ def owned_streams(session: ReadSession) -> list[str]:
     return [stream for (stream,) in session.rows(_SQL["owned"])]
 
 
+def _claim(row: tuple[Any, ...]) -> Claim:
+    """Return the claim that a row's columns hold, each of its type."""
+    try:
+        return msgspec.convert(row, Claim)
+    except msgspec.ValidationError as error:
+        raise _no_row() from error
+
+
 @lru_cache(maxsize=1024)
 def _policy(record: str) -> TaskClaimPolicy:
     try:
         return _policies.decode(record).policy()
-    except (msgspec.DecodeError, ValueError) as error:
-        message = "expected a task's policy in its row, but it does not read"
-        raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
+    except (msgspec.DecodeError, TypeError, ValueError) as error:
+        raise _no_row() from error
+
+
+def _no_row() -> StoreError:
+    message = "expected a row of the tables as the log folds to it, but it does not read"
+    return StoreError(ErrorCode.STORE_CORRUPT, message)
 
 
 def stored(session: ReadSession, table: Table) -> Iterator[tuple[Any, ...]]:

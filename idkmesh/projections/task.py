@@ -7,6 +7,7 @@ that no command could have emitted in the state before it.
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ from idkmesh.scalars import MAX_SLOTS, ActorType, ClaimState, Occupancy
 RESERVED_RECONCILIATIONS: Final = 8
 
 
-class Claim(Struct):
+class Claim(Struct, array_like=True):
     """One claim as the fold knows it; the fields are the table's columns in order."""
 
     slot: int
@@ -57,8 +58,15 @@ class Claim(Struct):
         )
 
     def binding(self) -> ClaimBinding:
-        """Return what the claim works on."""
-        return _binding(self.work_unit_digest, self.source_revision, self.inputs_digest)
+        """Return what the claim works on.
+
+        Raises:
+            StoreError: Its row holds no such thing (``store_corrupt``).
+        """
+        try:
+            return _binding(self.work_unit_digest, self.source_revision, self.inputs_digest)
+        except InvalidInput as error:
+            raise StoreError(ErrorCode.STORE_CORRUPT, error.message) from error
 
     def holds_slot(self) -> bool:
         """Say whether the claim keeps its slot from others: owned, or perhaps running."""
@@ -92,7 +100,7 @@ class TaskState:
         version: How many events the stream holds.
         policy: The frozen policy, or None before it.
         epochs: Each slot's fencing number.
-        claims: Every claim by its request id, in the order of admission.
+        claims: Every claim by its request id.
         changed: Claims that differ from their stored rows, by slot and epoch.
         moved: Those of them that are new, or whose state or occupancy differs.
         task_changed: Whether the task's own row does.
@@ -140,9 +148,13 @@ class TaskState:
                 return slot
         return None
 
+    def in_order(self) -> list[Claim]:
+        """Return the claims in the one order in which they are shown and expire."""
+        return sorted(self.claims.values(), key=attrgetter("created_at", "slot", "epoch"))
+
     def due(self, now: int) -> Iterator[tuple[Claim, Due]]:
-        """Yield each active claim that is past a deadline, in the order of admission."""
-        for claim in self.claims.values():
+        """Yield each active claim that is past a deadline, in their order."""
+        for claim in self.in_order():
             due = claim.due(now)
             if due is not None:
                 yield claim, due

@@ -7,12 +7,12 @@ from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events.types import ClockObserved, ClockRepaired, Event
 
 
-def evolve(watermark: int, event: Event, at: int) -> int:
+def evolve(watermark: int, event: Event | None, at: int) -> int:
     """Return the watermark behind one more row.
 
     Args:
         watermark: Epoch seconds before; 0 before the first row.
-        event: What the row holds.
+        event: What the row holds, or None where it does not read.
         at: The row's time, in epoch seconds.
 
     Raises:
