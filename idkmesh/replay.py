@@ -277,21 +277,19 @@ def rebuild(
         progress: Called now and then with the events folded and the events there are.
 
     Raises:
-        StoreError: The log does not fold (``store_corrupt``, ``store_newer``), or the file
-            cannot be written; everything is then as it was.
+        InvalidInput: ``busy_timeout_seconds`` is out of range (``invalid_input``).
+        StoreError: The log does not fold (``store_corrupt``, ``store_newer``), the schema is
+            damaged beyond the tables (``store_corrupt``), or the file cannot be written;
+            everything is then as it was.
     """
     with reading(target):
         pass  # there is a log: a rebuild makes no file
     store = SqliteStore.open(target, busy_timeout_seconds=busy_timeout_seconds, log_only=True)
     try:
         with store.write() as session:
-            tables.rebuild(session, progress)
-            session.commit()
+            session.remake(lambda session: tables.rebuild(session, progress))
     finally:
         store.close()
-    SqliteStore.open(
-        target, busy_timeout_seconds=busy_timeout_seconds, refold=tables.rebuild
-    ).close()
 
 
 def logged(row: Row) -> Logged:

@@ -132,3 +132,29 @@ def test_rows_before_one_that_is_no_text_come_first(path: Path) -> None:
     assert [next(rows).sequence for _ in range(3)] == [1, 2, 3]
     with store_refused("store_corrupt"):
         next(rows)
+
+
+@pytest.mark.parametrize("how", ["replaced", "deleted"])
+def test_a_file_that_is_another_by_now_stops_the_follower(path: Path, how: str) -> None:
+    """Where the file lost its name or another took it, waiting on for its events would be vain."""
+    other = life(path.with_name("other"))
+
+    def losing() -> bool:
+        path.unlink() if how == "deleted" else other.replace(path)
+        return True
+
+    events = follow(life(path), wait=losing)
+    assert [next(events).sequence for _ in range(14)] == list(range(1, 15))
+    with store_refused("store_unsafe"):
+        next(events)
+
+
+def test_a_missing_event_stops_the_follower(path: Path) -> None:
+    """A log with a gap is not given as if it were whole; its rows can still be looked at."""
+    with unguarded(life(path)) as connection:
+        connection.execute("DELETE FROM events WHERE sequence = 5")
+    events = follow(path, wait=never)
+    assert [next(events).sequence for _ in range(4)] == [1, 2, 3, 4]
+    with store_refused("store_corrupt"):
+        next(events)
+    assert [row.sequence for row in follow_rows(path, after=4, wait=never)] == list(range(6, 15))

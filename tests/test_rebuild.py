@@ -24,7 +24,7 @@ from store_checks import foreign, store_refused
 
 from idkmesh import StoreError
 from idkmesh.events.sqlite_store import SqliteStore
-from idkmesh.replay import rebuild
+from idkmesh.replay import rebuild, verify
 
 DAMAGES: dict[str, tuple[str, ...]] = {
     "rows changed": ("UPDATE claims SET state = 'active'", "UPDATE tasks SET attempts = 9"),
@@ -123,6 +123,49 @@ def test_a_rebuild_waits_its_turn(path: Path, clock: Clock) -> None:
         thread.start()
         thread.join()
     assert [getattr(each, "code", None) for each in done] == ["store_locked"]
+
+
+BEYOND: dict[str, tuple[str, ...]] = {
+    "a trigger of the log gone": ("DROP TRIGGER events_are_kept",),
+    "a view in a table's place": (
+        "DROP TABLE claims",
+        "CREATE VIEW claims AS WITH n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x FROM n",
+    ),
+    "a table named like a trigger": ("CREATE TABLE events_are_kept (x)",),
+    "an index named like a trigger": ("CREATE INDEX events_are_kept ON events (at)",),
+    "an index of ours on another table": (
+        "DROP INDEX claims_live",
+        "CREATE INDEX claims_live ON tasks (stream)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_a_schema_that_is_damaged_beyond_the_tables_is_left_alone(path: Path, name: str) -> None:
+    """What a rebuild does not make anew makes it refuse, and then no table has changed."""
+    connection = foreign(life(path))
+    for statement in ("DELETE FROM observations", *BEYOND[name]):
+        connection.execute(statement)
+    connection.close()
+    before = said(path)
+    with store_refused("store_corrupt"):
+        rebuild(path)
+    assert said(path) == before
+    if name.endswith("gone"):
+        assert problems(path) != []
+    else:
+        with store_refused("store_corrupt"):
+            verify(path)
+
+
+def said(path: Path) -> list[tuple[object, ...]]:
+    """Return the schema and what the table of observations holds, which every case empties."""
+    connection = foreign(path)
+    try:
+        schema = connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY 1, 2")
+        return [*schema, *connection.execute("SELECT count(*) FROM observations")]
+    finally:
+        connection.close()
 
 
 def test_a_rebuild_makes_no_ledger(path: Path) -> None:

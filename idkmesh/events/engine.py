@@ -175,8 +175,8 @@ def require_schema(connection: apsw.Connection, *, log_only: bool) -> None:
     files.judge_version(int(version))
     expected = _expected_objects()
     if log_only:
-        known = {name for _, name, _, _ in expected}
-        found = [each for each in found if each[1] == "events" or each[1] not in known]
+        known = {each[:3] for each in expected}
+        found = [each for each in found if each[1] == "events" or each[:3] not in known]
         expected = [each for each in expected if each[1] == "events"]
     if found != expected:
         message = "expected the ledger's own schema, but the file's is another"
@@ -187,15 +187,15 @@ def problems(connection: apsw.Connection) -> list[str]:
     """Return what is wrong with the schema and the pages, in the engine's words and ours."""
     found: list[str] = []
     try:
-        present = {each[1]: each for each in connection.execute(_OBJECTS)}
-        expected = {each[1]: each for each in _expected_objects()}
-        for name in sorted(present.keys() | expected.keys(), key=str):
-            if name not in present:
-                found.append(f"{expected[name][0]} {name} is missing from the schema")
-            elif name not in expected:
-                found.append(f"a {present[name][0]} stands in the schema that is not ours")
-            elif present[name] != expected[name]:
-                found.append(f"{expected[name][0]} {name} is not as it was made")
+        present = {each[:2]: each for each in connection.execute(_OBJECTS)}
+        expected = {each[:2]: each for each in _expected_objects()}
+        for kind, name in sorted(present.keys() | expected.keys(), key=str):
+            if (kind, name) not in present:
+                found.append(f"{kind} {name} is missing from the schema")
+            elif (kind, name) not in expected:
+                found.append(f"a {kind} stands in the schema that is not ours")
+            elif present[kind, name] != expected[kind, name]:
+                found.append(f"{kind} {name} is not as it was made")
         for (word,) in connection.execute("PRAGMA integrity_check"):
             if word != "ok":
                 found.append(str(word))

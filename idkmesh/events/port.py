@@ -4,7 +4,7 @@ A store decides nothing. It gives one writer at a time a session on the newest s
 any number of readers a session on one consistent point.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -109,6 +109,9 @@ class WriteSession(ReadSession, Protocol):
 
     def commit(self) -> None:
         """Make everything of the session durable."""
+
+    def remake(self, refold: Callable[["WriteSession"], None]) -> None:
+        """Refold the tables, mark the file as of today's version, and commit, or do nothing."""
 
     def reset_tables(self) -> None:
         """Drop what the log folds to and make the tables anew, empty."""

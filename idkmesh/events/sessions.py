@@ -249,13 +249,15 @@ class WriteSession(Session):
         self._sequence = -1
         self._scope_heads.clear()
 
-    def upgrade(self, refold: Callable[[Self], None]) -> None:
-        """Bring a file of an earlier version up to today's; wholly, or not at all."""
-        if engine.file_version(self._connection) < files.USER_VERSION:
-            refold(self)
-            engine.mark_version(self._connection)
-            engine.require_schema(self._connection, log_only=False)
-            self.commit()
+    def is_older(self) -> bool:
+        """Say whether the file is of an earlier version."""
+        return engine.file_version(self._connection) < files.USER_VERSION
+
+    def remake(self, refold: Callable[[Self], None]) -> None:
+        refold(self)
+        engine.mark_version(self._connection)
+        engine.require_schema(self._connection, log_only=False)
+        self.commit()
 
     def reset_tables(self) -> None:
         try:

@@ -296,7 +296,8 @@ class SqliteStore(port.Store):
             )
             raise StoreError(ErrorCode.STORE_READONLY, message)
         with WriteSession(self) as session:
-            session.upgrade(refold)
+            if session.is_older():  # or another one has upgraded it meanwhile
+                session.remake(refold)
 
     def _connected(self) -> Handle:
         """Open, configure and judge one more connection."""
