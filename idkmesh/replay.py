@@ -118,7 +118,8 @@ def state_at(
         progress: Called with the streams folded and the streams there are.
 
     Raises:
-        InvalidInput: Both points are given, or one is out of range (``invalid_input``).
+        InvalidInput: Both points are given, one is out of range, ``task`` refers to another
+            type of resource, or ``target`` is no path (``invalid_input``).
         StoreError: The file cannot be read, or its log does not fold.
         TypeError: ``task`` is no ``ScopedResourceRef``, or ``scope`` no ``TenantScope``.
     """
@@ -154,6 +155,8 @@ def history(target: Target, task: ScopedResourceRef) -> Iterator[Change]:
         task: The task.
 
     Raises:
+        InvalidInput: ``task`` refers to another type of resource, or ``target`` is no path
+            (``invalid_input``).
         StoreError: The file cannot be read, or its log does not fold.
         TypeError: ``task`` is no ``ScopedResourceRef``.
     """
@@ -191,7 +194,7 @@ def follow(
             it waits for a fifth of a second.
 
     Raises:
-        InvalidInput: ``after`` is out of range (``invalid_input``).
+        InvalidInput: ``after`` is out of range, or ``target`` is no path (``invalid_input``).
         StoreError: The file cannot be read or is another by now (``store_unsafe``), an event
             does not read or is missing, or the log ends before ``after`` (``store_corrupt``:
             it is not the log that the position is from).
@@ -219,7 +222,7 @@ def follow_rows(
         wait: As for ``follow``.
 
     Raises:
-        InvalidInput: ``after`` is out of range (``invalid_input``).
+        InvalidInput: ``after`` is out of range, or ``target`` is no path (``invalid_input``).
         StoreError: The file cannot be read or is another by now (``store_unsafe``), a row
             cannot be read, or the log ends before ``after`` (``store_corrupt``).
     """
@@ -255,6 +258,7 @@ def seal(target: Target) -> str:
         target: The ledger's file.
 
     Raises:
+        InvalidInput: ``target`` is no path (``invalid_input``).
         StoreError: The file cannot be read.
     """
     with reading(target) as session:
@@ -277,7 +281,8 @@ def rebuild(
         progress: Called now and then with the events folded and the events there are.
 
     Raises:
-        InvalidInput: ``busy_timeout_seconds`` is out of range (``invalid_input``).
+        InvalidInput: ``busy_timeout_seconds`` is out of range, or ``target`` is no path
+            (``invalid_input``).
         StoreError: The log does not fold (``store_corrupt``, ``store_newer``), the schema is
             damaged beyond the tables (``store_corrupt``), or the file cannot be written;
             everything is then as it was.

@@ -100,7 +100,7 @@ def verify(
         What was found.
 
     Raises:
-        InvalidInput: ``seal`` is no seal (``invalid_input``).
+        InvalidInput: ``seal`` is no seal, or ``target`` is no path (``invalid_input``).
         StoreError: The file cannot be read as a ledger at all (``store_foreign``,
             ``store_newer``, ``store_unsafe``, ``store_readonly``, ``store_locked``,
             ``store_corrupt`` where there is no log in it).
