@@ -1,13 +1,12 @@
 """A ledger in motion: out to JSON Lines and back, into a backup, into a new file.
 
-Whatever comes in is judged line by line before it is believed, and a file that is being
-made is removed again unless it is whole. Progress is told in passes, each of which begins
+Whatever comes in is judged line by line before it is believed, and a file gets its name once
+it is whole. Progress is told in passes, each of which begins
 with nothing done; 0 of 0 is one of unknown length.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,10 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
-from idkmesh.events import files
+from idkmesh.events.making import making
 from idkmesh.events.port import Row, WriteSession
 from idkmesh.events.sqlite_store import SqliteStore, reading
-from idkmesh.events.turnstile import SUFFIXES
 from idkmesh.projections import tables
 from idkmesh.scalars import MAX_INT
 from idkmesh.strict_json import screen
@@ -29,7 +27,6 @@ Target = str | os.PathLike[str]
 MAX_LINE_BYTES: Final = 65_536
 _DIGITS: Final = 20
 _LAST_RFC3339: Final = 253_402_300_799  # the end of the year 9999
-_BESIDE: Final = ("", "-wal", "-shm", "-journal", *SUFFIXES)
 
 
 class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,7 +94,7 @@ def import_lines(
     Raises:
         InvalidInput: ``target`` exists, or a line is not what an export holds there; the
             message names the line (``invalid_input``). Nothing is left of the target then.
-        StoreError: The target cannot be made.
+        StoreError: The target cannot be made, or does not verify once it is.
     """
     return _fill(target, _rows(lines), "line", progress)
 
@@ -119,7 +116,7 @@ def rebuild_into(
     Raises:
         InvalidInput: ``target`` exists, or an event breaks the log's rules; the message names
             its sequence (``invalid_input``). Nothing is left of the target then.
-        StoreError: The source cannot be read or the target not made.
+        StoreError: The source cannot be read or the target not made, or it does not verify.
     """
     with reading(source) as session:
         rows = _counted(session.log(), session.head().sequence, progress)
@@ -144,7 +141,7 @@ def backup(
         InvalidInput: ``target`` exists (``invalid_input``).
         StoreError: The source cannot be read or the target not made.
     """
-    with _made(target) as path:
+    with making(target) as path:
         with reading(source) as session:
             if progress is not None:
                 progress(0, 0)
@@ -224,7 +221,7 @@ def _fill(
     progress: Callable[[int, int], None] | None,
 ) -> Verification:
     """Make a ledger of rows in one transaction: adopt each, verify the log, fold the tables."""
-    with _made(target) as path:
+    with making(target) as path:
         store = SqliteStore.open(path)
         try:
             with store.write() as session:
@@ -241,7 +238,11 @@ def _fill(
                 session.commit()
         finally:
             store.close()
-        return verify(path, progress=progress)
+        made = verify(path, progress=progress)
+        if not made.ok:
+            message = "expected the new ledger to verify, but it does not read as it was written"
+            raise StoreError(ErrorCode.STORE_CORRUPT, message)
+        return made
 
 
 def _adopt(session: WriteSession, row: Row, name: str) -> None:
@@ -263,49 +264,6 @@ def _counted(
         yield row
 
 
-@contextmanager
-def _made(target: Target) -> Iterator[str]:
-    """Give the path of a new file, which is left whole or not at all.
-
-    The name is taken first, so that what is removed is never another's file.
-    """
-    path = files.resolve(target)
-    if path == files.MEMORY:
-        raise _taken()
-    _take(path)
-    try:
-        yield path
-    except BaseException:
-        for suffix in _BESIDE:
-            with suppress(OSError):
-                os.unlink(path + suffix)
-        raise
-
-
-def _take(path: str) -> None:
-    """Make an empty file, and its folder, where there is none of that name."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    except OSError as error:
-        raise files.refused(error) from error
-    try:
-        descriptor = os.open(path, flags, 0o600)
-    except FileExistsError as error:
-        raise _taken() from error
-    except OSError as error:
-        raise files.refused(error) from error
-    try:
-        os.fchmod(descriptor, 0o600)  # under any umask
-    finally:
-        os.close(descriptor)
-
-
-def _taken() -> InvalidInput:
-    message = "expected target to be a file that does not exist yet, but it does"
-    return InvalidInput(message)
-
-
 def _whole(text: str) -> int:
     """Read a decimal without sign, blanks or leading zeros."""
     value = int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else -1
@@ -316,6 +274,6 @@ def _whole(text: str) -> int:
 
 
 def _rfc3339(at: int) -> str | None:
-    if at > _LAST_RFC3339:
+    if not 0 <= at <= _LAST_RFC3339:
         return None
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
