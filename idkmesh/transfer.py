@@ -19,12 +19,14 @@ from idkmesh.events.port import Row, WriteSession
 from idkmesh.events.sqlite_store import SqliteStore, reading
 from idkmesh.projections import tables
 from idkmesh.scalars import MAX_INT
+from idkmesh.seal import Seal
 from idkmesh.strict_json import screen
 from idkmesh.verification import Verification, Verifier, verify
 
 Target = str | os.PathLike[str]
 
 MAX_LINE_BYTES: Final = 65_536
+ENDED: Final = "idkmesh.export.ended.v1"
 _DIGITS: Final = 20
 _LAST_RFC3339: Final = 253_402_300_799  # the end of the year 9999
 
@@ -52,7 +54,33 @@ class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data: Raw
 
 
+class Sealed(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an export's last line says: the seal of the log that the lines before it are."""
+
+    seal: str
+
+
+class End(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An export's last line: a CloudEvent 1.0 whose ``id`` is the count of the lines before it.
+
+    Without it nobody could tell a log from its beginning, since that is a log too.
+    """
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    datacontenttype: str
+    data: Sealed
+
+
+class _Kind(Struct):
+    type: str
+
+
 _lines: Final = msgspec.json.Decoder(Line)
+_ends: Final = msgspec.json.Decoder(End)
+_kinds: Final = msgspec.json.Decoder(_Kind)
 _writer: Final = msgspec.json.Encoder()
 
 
@@ -60,6 +88,8 @@ def export_lines(
     target: Target, *, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[bytes]:
     """Yield a ledger's log as JSON Lines, one CloudEvent a line, at one consistent point.
+
+    The last line holds the log's seal, so that what was cut off is no export.
 
     Args:
         target: The ledger's file; others may be writing to it.
@@ -71,6 +101,8 @@ def export_lines(
     with reading(target) as session:
         for row in _counted(session.log(), session.head().sequence, progress):
             yield _writer.encode(line_of(row)) + b"\n"
+        seal = Seal.of(session.head().sequence, session.scope_heads())
+        yield _writer.encode(end_of(seal)) + b"\n"
 
 
 def import_lines(
@@ -82,8 +114,7 @@ def import_lines(
     """Make a ledger out of an export; its log has the same seal.
 
     Args:
-        lines: The export's lines, as bytes; at least one, since a file that holds nothing may
-            as well be a torn one.
+        lines: The export's lines, as bytes, to its last one, which holds the log's seal.
         target: A file that does not exist yet.
         progress: Called now and then with the events done and the events there are, in
             passes, once all lines are read.
@@ -169,13 +200,30 @@ def line_of(row: Row) -> Line:
     )
 
 
-def _row_of(line: bytes, name: str) -> Row:
-    """Return the row that a line holds, where an export would have written the line so."""
+def end_of(seal: Seal) -> End:
+    """Return the last line of an export of the log that a seal is of."""
+    return End(
+        specversion="1.0",
+        id=str(seal.events),
+        source="idkmesh:",
+        type=ENDED,
+        datacontenttype="application/json",
+        data=Sealed(str(seal)),
+    )
+
+
+def _read(line: bytes, name: str) -> Row | End:
+    """Return the row that a line holds, where an export would have written the line so, or the end.
+
+    The end is for the caller to judge, who knows the lines before it.
+    """
     if len(line) > MAX_LINE_BYTES:
         message = f"expected {name} to be at most {MAX_LINE_BYTES} bytes, but it is longer"
         raise InvalidInput(message)
     try:
         screen(line.decode(), name)
+        if _kinds.decode(line).type == ENDED:
+            return _ends.decode(line)
         found = _lines.decode(line)
         row = Row(
             sequence=_whole(found.sequence),
@@ -200,17 +248,31 @@ def _row_of(line: bytes, name: str) -> Row:
 
 
 def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
-    number = 0
+    """Yield the rows of an export, whose last line must hold their seal."""
+    number, ended = 0, False
+    heads: dict[str, tuple[str, int, bytes]] = {}
     for number, line in enumerate(lines, 1):
         if not isinstance(line, bytes):
             message = f"expected lines to be bytes, but one is a {type(line).__name__}"
             raise TypeError(message)
+        if ended:
+            message = f"expected line {number - 1} to be the export's last, but more follows"
+            raise InvalidInput(message)
         if not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
             message = f"expected line {number} to end with a newline, but the file is torn there"
             raise InvalidInput(message)
-        yield _row_of(line, f"line {number}")
-    if number == 0:
-        message = "expected an export of at least one line, but there is none"
+        found = _read(line, f"line {number}")
+        if isinstance(found, Row):
+            heads[found.scope] = found.scope, found.number, found.chain
+            yield found
+        elif found == end_of(Seal.of(number - 1, heads.values())):
+            ended = True
+        else:
+            message = f"expected line {number} to hold the seal of those before it, but it does not"
+            raise InvalidInput(message)
+    if not ended:
+        place = f"line {number + 1}"
+        message = f"expected {place} to be the last and hold the seal, but the file is torn there"
         raise InvalidInput(message)
 
 

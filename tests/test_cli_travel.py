@@ -113,24 +113,42 @@ def test_a_ledger_travels_through_a_pipe(path: Path) -> None:
     """Without a file, or with -, both ends are pipes, and nothing but the lines goes through."""
     new = path.with_name("new.sqlite3")
     out = program("export", life(path))
-    assert (out.code, out.err, out.out.count("\n")) == (0, "", 14)
+    assert (out.code, out.err, out.out.count("\n")) == (0, "", 15)
     assert program("export", path, "-").out == out.out
     ran = program("import", "-", new, "--json", stdin=out.out.encode())
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out)["seal"] == seal(path)
 
 
+def without_end(text: bytes) -> bytes:
+    """Return an export without its last line."""
+    return b"".join(text.splitlines(keepends=True)[:-1])
+
+
 @pytest.mark.parametrize(
     ("spoiled", "complaint"),
     [
-        (lambda text: text[:-1], "expected line 14 to end with a newline, but the file is torn"),
+        (lambda text: text[:-1], "expected line 15 to end with a newline, but the file is torn"),
         (lambda text: text[: len(text) // 2], "to end with a newline, but the file is torn"),
-        (lambda _: b"", "expected an export of at least one line, but there is none"),
+        (lambda text: without_end(text)[:-1], "expected line 14 to end with a newline"),
+        (without_end, "expected line 15 to be the last and hold the seal, but"),
+        (lambda _: b"", "expected line 1 to be the last and hold the seal, but the file is torn"),
+        (lambda text: text + text, "expected line 15 to be the export's last, but more follows"),
+        (lambda text: text + b"\n", "expected line 15 to be the export's last, but more follows"),
         (lambda text: text.split(b"\n", 1)[1], "expected line 1 to be the log's next"),
-        (lambda text: text + b"{}\n", "expected line 15 to be an event of an export"),
-        (lambda text: text + b"[" * 60_000 + b"\n", "expected line 15 at line 1, column 65 to be"),
-        (lambda text: text + b"x" * 70_000, "expected line 15 to be at most 65536 bytes"),
-        (lambda text: text + b"\xff\x00\n", "expected line 15 to be an event of an export"),
+        (lambda text: without_end(text) + b"{}\n", "expected line 15 to be an event of an export"),
+        (
+            lambda text: without_end(text) + b"[" * 60_000 + b"\n",
+            "expected line 15 at line 1, column 65 to be",
+        ),
+        (
+            lambda text: without_end(text) + b"x" * 70_000,
+            "expected line 15 to be at most 65536 bytes",
+        ),
+        (
+            lambda text: without_end(text) + b"\xff\x00\n",
+            "expected line 15 to be an event of an export",
+        ),
         (
             lambda text: text.replace(b'"number":"3"', b'"number":"3","number":"3"'),
             "expected line 3",

@@ -86,13 +86,14 @@ def rebuild(ledger: str, new: str | None, *, as_json: bool) -> None:
 def export(ledger: str, file: str) -> None:
     """Write the log as JSON Lines.
 
-    Each line is a CloudEvent. FILE is a new file; without it, or with -, the output is a pipe.
+    Each line is a CloudEvent; the last one holds the log's seal. FILE is a new file; without it,
+    or with -, the output is a pipe.
     """
     with told("export"):
         if file == PIPE and sys.stdout.isatty():
             raise InvalidInput("expected a FILE or a pipe, but the output is a terminal")
         with Steps("writing the log") as steps, _output(file) as out:
-            written = 0
+            written = -1  # the last line is no event
             for line in transfer.export_lines(ledger, progress=steps):
                 out.write(line)
                 written += 1
@@ -107,8 +108,8 @@ def export(ledger: str, file: str) -> None:
 def import_(file: str, new: str, *, as_json: bool) -> None:
     """Make a NEW ledger out of an export.
 
-    FILE is an export, - a pipe. The log of the new ledger has the same seal. A line that is not
-    as an export writes it is named, and nothing is left of the new ledger then.
+    FILE is a whole export, - a pipe. The log of the new ledger has the same seal. A line that is
+    not as an export writes it is named, and nothing is left of the new ledger then.
     """
     with told("import"):
         _require_new(new)
