@@ -1,8 +1,8 @@
 """A ledger in motion: out to JSON Lines and back, into a backup, into a new file.
 
 Whatever comes in is judged line by line before it is believed, and a file gets its name once
-it is whole. Progress is told in passes, each of which begins
-with nothing done; 0 of 0 is one of unknown length.
+it is whole. Progress is told in passes, each of which begins with nothing done; 0 of 0 is one
+of unknown length.
 """
 
 import os
@@ -213,9 +213,9 @@ def end_of(seal: Seal) -> End:
 
 
 def _read(line: bytes, name: str) -> Row | End:
-    """Return the row that a line holds, where an export would have written the line so, or the end.
+    """Return the row that a line holds, where an export would have written the line so.
 
-    The end is for the caller to judge, who knows the lines before it.
+    Or the end, which is for the caller to judge, who knows the lines before it.
     """
     if len(line) > MAX_LINE_BYTES:
         message = f"expected {name} to be at most {MAX_LINE_BYTES} bytes, but it is longer"

@@ -226,6 +226,21 @@ def test_nothing_is_left_but_the_file(path: Path, new: Path, way: str) -> None:
     assert new.stat().st_nlink == 1
 
 
+def test_what_a_killed_maker_left_is_nobody_elses(
+    path: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a killed process had the same id, its hidden file and WAL stay, and are not read."""
+    life(path)
+    monkeypatch.setattr("idkmesh.events.making._numbers", count(7))
+    hidden = f".claims.sqlite3.{os.getpid()}"
+    left = {f"{hidden}-7.making", f"{hidden}-8.making-wal"}
+    for name in left:
+        new.with_name(name).write_bytes(b"another's")
+    assert rebuild_into(path, new).ok
+    assert {each.name for each in new.parent.iterdir()} == {new.name, *left}
+    assert {new.with_name(name).read_bytes() for name in left} == {b"another's"}
+
+
 def test_a_long_name_serves(path: Path, new: Path) -> None:
     """A name as long as file systems take it has room for a hidden one."""
     long = new.with_name("ä" * 127)
