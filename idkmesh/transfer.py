@@ -1,13 +1,12 @@
 """A ledger in motion: out to JSON Lines and back, into a backup, into a new file.
 
-Whatever comes in is judged line by line before it is believed, and a file that is being
-made is removed again unless it is whole. Progress is told in passes, each of which begins
-with nothing done; 0 of 0 is one of unknown length.
+Whatever comes in is judged line by line before it is believed, and a file gets its name once
+it is whole. Progress is told in passes, each of which begins with nothing done; 0 of 0 is one
+of unknown length.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,21 +14,21 @@ import msgspec
 from msgspec import Raw, Struct
 
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
-from idkmesh.events import files
+from idkmesh.events.making import making
 from idkmesh.events.port import Row, WriteSession
 from idkmesh.events.sqlite_store import SqliteStore, reading
-from idkmesh.events.turnstile import SUFFIXES
 from idkmesh.projections import tables
 from idkmesh.scalars import MAX_INT
+from idkmesh.seal import Seal
 from idkmesh.strict_json import screen
 from idkmesh.verification import Verification, Verifier, verify
 
 Target = str | os.PathLike[str]
 
 MAX_LINE_BYTES: Final = 65_536
+ENDED: Final = "idkmesh.export.ended.v1"
 _DIGITS: Final = 20
 _LAST_RFC3339: Final = 253_402_300_799  # the end of the year 9999
-_BESIDE: Final = ("", "-wal", "-shm", "-journal", *SUFFIXES)
 
 
 class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +54,33 @@ class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data: Raw
 
 
+class Sealed(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an export's last line says: the seal of the log that the lines before it are."""
+
+    seal: str
+
+
+class End(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An export's last line: a CloudEvent 1.0 whose ``id`` is the count of the lines before it.
+
+    Without it nobody could tell a log from its beginning, since that is a log too.
+    """
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    datacontenttype: str
+    data: Sealed
+
+
+class _Kind(Struct):
+    type: str
+
+
 _lines: Final = msgspec.json.Decoder(Line)
+_ends: Final = msgspec.json.Decoder(End)
+_kinds: Final = msgspec.json.Decoder(_Kind)
 _writer: Final = msgspec.json.Encoder()
 
 
@@ -63,6 +88,8 @@ def export_lines(
     target: Target, *, progress: Callable[[int, int], None] | None = None
 ) -> Iterator[bytes]:
     """Yield a ledger's log as JSON Lines, one CloudEvent a line, at one consistent point.
+
+    The last line holds the log's seal, so that what was cut off is no export.
 
     Args:
         target: The ledger's file; others may be writing to it.
@@ -74,6 +101,8 @@ def export_lines(
     with reading(target) as session:
         for row in _counted(session.log(), session.head().sequence, progress):
             yield _writer.encode(line_of(row)) + b"\n"
+        seal = Seal.of(session.head().sequence, session.scope_heads())
+        yield _writer.encode(end_of(seal)) + b"\n"
 
 
 def import_lines(
@@ -85,8 +114,7 @@ def import_lines(
     """Make a ledger out of an export; its log has the same seal.
 
     Args:
-        lines: The export's lines, as bytes; at least one, since a file that holds nothing may
-            as well be a torn one.
+        lines: The export's lines, as bytes, to its last one, which holds the log's seal.
         target: A file that does not exist yet.
         progress: Called now and then with the events done and the events there are, in
             passes, once all lines are read.
@@ -97,7 +125,7 @@ def import_lines(
     Raises:
         InvalidInput: ``target`` exists, or a line is not what an export holds there; the
             message names the line (``invalid_input``). Nothing is left of the target then.
-        StoreError: The target cannot be made.
+        StoreError: The target cannot be made, or does not verify once it is.
     """
     return _fill(target, _rows(lines), "line", progress)
 
@@ -119,7 +147,7 @@ def rebuild_into(
     Raises:
         InvalidInput: ``target`` exists, or an event breaks the log's rules; the message names
             its sequence (``invalid_input``). Nothing is left of the target then.
-        StoreError: The source cannot be read or the target not made.
+        StoreError: The source cannot be read or the target not made, or it does not verify.
     """
     with reading(source) as session:
         rows = _counted(session.log(), session.head().sequence, progress)
@@ -144,7 +172,7 @@ def backup(
         InvalidInput: ``target`` exists (``invalid_input``).
         StoreError: The source cannot be read or the target not made.
     """
-    with _made(target) as path:
+    with making(target) as path:
         with reading(source) as session:
             if progress is not None:
                 progress(0, 0)
@@ -172,13 +200,30 @@ def line_of(row: Row) -> Line:
     )
 
 
-def _row_of(line: bytes, name: str) -> Row:
-    """Return the row that a line holds, where an export would have written the line so."""
+def end_of(seal: Seal) -> End:
+    """Return the last line of an export of the log that a seal is of."""
+    return End(
+        specversion="1.0",
+        id=str(seal.events),
+        source="idkmesh:",
+        type=ENDED,
+        datacontenttype="application/json",
+        data=Sealed(str(seal)),
+    )
+
+
+def _read(line: bytes, name: str) -> Row | End:
+    """Return the row that a line holds, where an export would have written the line so.
+
+    Or the end, which is for the caller to judge, who knows the lines before it.
+    """
     if len(line) > MAX_LINE_BYTES:
         message = f"expected {name} to be at most {MAX_LINE_BYTES} bytes, but it is longer"
         raise InvalidInput(message)
     try:
         screen(line.decode(), name)
+        if _kinds.decode(line).type == ENDED:
+            return _ends.decode(line)
         found = _lines.decode(line)
         row = Row(
             sequence=_whole(found.sequence),
@@ -203,17 +248,31 @@ def _row_of(line: bytes, name: str) -> Row:
 
 
 def _rows(lines: Iterable[bytes]) -> Iterator[Row]:
-    number = 0
+    """Yield the rows of an export, whose last line must hold their seal."""
+    number, ended = 0, False
+    heads: dict[str, tuple[str, int, bytes]] = {}
     for number, line in enumerate(lines, 1):
         if not isinstance(line, bytes):
             message = f"expected lines to be bytes, but one is a {type(line).__name__}"
             raise TypeError(message)
+        if ended:
+            message = f"expected line {number - 1} to be the export's last, but more follows"
+            raise InvalidInput(message)
         if not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
             message = f"expected line {number} to end with a newline, but the file is torn there"
             raise InvalidInput(message)
-        yield _row_of(line, f"line {number}")
-    if number == 0:
-        message = "expected an export of at least one line, but there is none"
+        found = _read(line, f"line {number}")
+        if isinstance(found, Row):
+            heads[found.scope] = found.scope, found.number, found.chain
+            yield found
+        elif found == end_of(Seal.of(number - 1, heads.values())):
+            ended = True
+        else:
+            message = f"expected line {number} to hold the seal of those before it, but it does not"
+            raise InvalidInput(message)
+    if not ended:
+        place = f"line {number + 1}"
+        message = f"expected {place} to be the last and hold the seal, but the file is torn there"
         raise InvalidInput(message)
 
 
@@ -224,7 +283,7 @@ def _fill(
     progress: Callable[[int, int], None] | None,
 ) -> Verification:
     """Make a ledger of rows in one transaction: adopt each, verify the log, fold the tables."""
-    with _made(target) as path:
+    with making(target) as path:
         store = SqliteStore.open(path)
         try:
             with store.write() as session:
@@ -241,7 +300,11 @@ def _fill(
                 session.commit()
         finally:
             store.close()
-        return verify(path, progress=progress)
+        made = verify(path, progress=progress)
+        if not made.ok:
+            message = "expected the new ledger to verify, but it does not read as it was written"
+            raise StoreError(ErrorCode.STORE_CORRUPT, message)
+        return made
 
 
 def _adopt(session: WriteSession, row: Row, name: str) -> None:
@@ -263,49 +326,6 @@ def _counted(
         yield row
 
 
-@contextmanager
-def _made(target: Target) -> Iterator[str]:
-    """Give the path of a new file, which is left whole or not at all.
-
-    The name is taken first, so that what is removed is never another's file.
-    """
-    path = files.resolve(target)
-    if path == files.MEMORY:
-        raise _taken()
-    _take(path)
-    try:
-        yield path
-    except BaseException:
-        for suffix in _BESIDE:
-            with suppress(OSError):
-                os.unlink(path + suffix)
-        raise
-
-
-def _take(path: str) -> None:
-    """Make an empty file, and its folder, where there is none of that name."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    except OSError as error:
-        raise files.refused(error) from error
-    try:
-        descriptor = os.open(path, flags, 0o600)
-    except FileExistsError as error:
-        raise _taken() from error
-    except OSError as error:
-        raise files.refused(error) from error
-    try:
-        os.fchmod(descriptor, 0o600)  # under any umask
-    finally:
-        os.close(descriptor)
-
-
-def _taken() -> InvalidInput:
-    message = "expected target to be a file that does not exist yet, but it does"
-    return InvalidInput(message)
-
-
 def _whole(text: str) -> int:
     """Read a decimal without sign, blanks or leading zeros."""
     value = int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else -1
@@ -316,6 +336,6 @@ def _whole(text: str) -> int:
 
 
 def _rfc3339(at: int) -> str | None:
-    if at > _LAST_RFC3339:
+    if not 0 <= at <= _LAST_RFC3339:
         return None
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

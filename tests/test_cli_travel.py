@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import WORKER, Clock, granted, opened, task
@@ -16,6 +17,7 @@ from store_checks import LOCK_FILES
 
 from idkmesh import ClaimLedger, TaskClaimPolicy
 from idkmesh.replay import seal
+from idkmesh.transfer import export_lines
 
 T1 = "acme/apollo/task/T-1"
 
@@ -111,24 +113,42 @@ def test_a_ledger_travels_through_a_pipe(path: Path) -> None:
     """Without a file, or with -, both ends are pipes, and nothing but the lines goes through."""
     new = path.with_name("new.sqlite3")
     out = program("export", life(path))
-    assert (out.code, out.err, out.out.count("\n")) == (0, "", 14)
+    assert (out.code, out.err, out.out.count("\n")) == (0, "", 15)
     assert program("export", path, "-").out == out.out
     ran = program("import", "-", new, "--json", stdin=out.out.encode())
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out)["seal"] == seal(path)
 
 
+def without_end(text: bytes) -> bytes:
+    """Return an export without its last line."""
+    return b"".join(text.splitlines(keepends=True)[:-1])
+
+
 @pytest.mark.parametrize(
     ("spoiled", "complaint"),
     [
-        (lambda text: text[:-1], "expected line 14 to end with a newline, but the file is torn"),
+        (lambda text: text[:-1], "expected line 15 to end with a newline, but the file is torn"),
         (lambda text: text[: len(text) // 2], "to end with a newline, but the file is torn"),
-        (lambda _: b"", "expected an export of at least one line, but there is none"),
+        (lambda text: without_end(text)[:-1], "expected line 14 to end with a newline"),
+        (without_end, "expected line 15 to be the last and hold the seal, but"),
+        (lambda _: b"", "expected line 1 to be the last and hold the seal, but the file is torn"),
+        (lambda text: text + text, "expected line 15 to be the export's last, but more follows"),
+        (lambda text: text + b"\n", "expected line 15 to be the export's last, but more follows"),
         (lambda text: text.split(b"\n", 1)[1], "expected line 1 to be the log's next"),
-        (lambda text: text + b"{}\n", "expected line 15 to be an event of an export"),
-        (lambda text: text + b"[" * 60_000 + b"\n", "expected line 15 at line 1, column 65 to be"),
-        (lambda text: text + b"x" * 70_000, "expected line 15 to be at most 65536 bytes"),
-        (lambda text: text + b"\xff\x00\n", "expected line 15 to be an event of an export"),
+        (lambda text: without_end(text) + b"{}\n", "expected line 15 to be an event of an export"),
+        (
+            lambda text: without_end(text) + b"[" * 60_000 + b"\n",
+            "expected line 15 at line 1, column 65 to be",
+        ),
+        (
+            lambda text: without_end(text) + b"x" * 70_000,
+            "expected line 15 to be at most 65536 bytes",
+        ),
+        (
+            lambda text: without_end(text) + b"\xff\x00\n",
+            "expected line 15 to be an event of an export",
+        ),
         (
             lambda text: text.replace(b'"number":"3"', b'"number":"3","number":"3"'),
             "expected line 3",
@@ -156,8 +176,12 @@ def test_a_bad_export_is_named_by_its_line(
     }
 
 
-def test_an_interrupted_import_leaves_nothing(path: Path, clock: Clock) -> None:
-    """Ctrl-C in the middle of an import exits 130 without a word, and no new file is left."""
+@pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
+def test_an_import_that_is_ended_leaves_no_ledger(path: Path, clock: Clock, how: str) -> None:
+    """Ended in its middle an import says no word, and there is no file of the new ledger's name.
+
+    After Ctrl-C, which exits 130, there is not even a hidden one.
+    """
     with opened(path, clock) as ledger:
         granted(ledger, policy=TaskClaimPolicy(hard_seconds=600_000))
         for _ in range(300):
@@ -177,14 +201,17 @@ def test_an_interrupted_import_leaves_nothing(path: Path, clock: Clock) -> None:
         with fifo.open("wb") as feed:
             feed.write(lines)  # more than a pipe holds, so most of it was taken
             feed.flush()
-            assert new.exists()
-            process.send_signal(signal.SIGINT)
+            assert len(list(path.parent.glob(".new.sqlite3.*.making"))) == 1
+            process.send_signal(signal.Signals[how])
             assert process.communicate(timeout=HANG_SECONDS) == (b"", b"")
     finally:
         process.kill()
         process.communicate()
-    assert process.returncode == 130
-    assert [each for each in path.parent.iterdir() if each.name.startswith(new.name)] == []
+    assert process.returncode != 0
+    assert list(path.parent.glob("new*")) == []
+    if how == "SIGINT":
+        assert process.returncode == 130
+        assert list(path.parent.glob(".*")) == []
 
 
 def test_an_export_is_not_poured_over_a_terminal(
@@ -202,6 +229,24 @@ def test_an_export_that_fails_leaves_no_file(path: Path) -> None:
     out = path.with_name("log.jsonl")
     assert idkmesh("export", path, out).code == 3
     assert files_in(path.parent) == {path.name}
+
+
+def test_an_export_has_its_name_once_it_is_whole(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While lines are written there is no file of the export's name, so a dead one has none."""
+    out = path.with_name("log.jsonl")
+    seen = []
+
+    def looking(target: str, **options: Any) -> Iterator[bytes]:
+        for line in export_lines(target, **options):
+            seen.append(out.exists())
+            yield line
+
+    monkeypatch.setattr("idkmesh.transfer.export_lines", looking)
+    assert idkmesh("export", life(path), out).code == 0
+    assert set(seen) == {False}
+    assert files_in(path.parent) == {path.name, out.name}
 
 
 # Backups.
@@ -268,6 +313,21 @@ def test_a_file_that_is_there_is_never_overwritten(path: Path, words: tuple[str,
     new.symlink_to("elsewhere")
     assert idkmesh(*placed(path, words)).code == 2
     assert not path.with_name("elsewhere").exists()
+
+
+@pytest.mark.parametrize("words", MAKERS, ids=lambda words: words[0])
+def test_what_stands_beside_a_new_file_is_never_removed(path: Path, words: tuple[str, ...]) -> None:
+    """A verb that makes a file refuses one beside which something of its name stands; exit 2."""
+    assert idkmesh("export", life(path), path.with_name("log.jsonl")).code == 0
+    beside = path.with_name("new-wal")
+    beside.write_bytes(b"mine")
+    ran = idkmesh(*placed(path, words))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"idkmesh {words[0]}: invalid_input: expected a new file, but {beside} is there\n"
+    )
+    assert beside.read_bytes() == b"mine"
+    assert not path.with_name("new").exists()
 
 
 @pytest.mark.parametrize("words", [*MAKERS, ("rebuild", "LEDGER")], ids=" ".join)

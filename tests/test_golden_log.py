@@ -15,7 +15,8 @@ from test_schemas import CLAIM, FOLDER, LEGACY, TAGS, contents, run_tool, valida
 from idkmesh import TenantScope
 from idkmesh.events.port import Row
 from idkmesh.replay import verify
-from idkmesh.transfer import import_lines, line_of
+from idkmesh.seal import Seal
+from idkmesh.transfer import end_of, import_lines, line_of
 
 
 def golden() -> list[dict[str, Any]]:
@@ -111,8 +112,10 @@ def test_the_golden_logs_chain_is_the_documented_rule() -> None:
 
 def imported(path: Path) -> None:
     """Make a ledger of the golden log."""
-    rows = (Row(**{**row, "chain": bytes.fromhex(row["chain"])}) for row in golden())
-    import_lines((msgspec.json.encode(line_of(row)) + b"\n" for row in rows), path)
+    rows = [Row(**{**row, "chain": bytes.fromhex(row["chain"])}) for row in golden()]
+    heads = {row.scope: (row.scope, row.number, row.chain) for row in rows}
+    lines = [*map(line_of, rows), end_of(Seal.of(len(rows), heads.values()))]
+    import_lines((msgspec.json.encode(line) + b"\n" for line in lines), path)
 
 
 def golden_state() -> dict[str, list[dict[str, Any]]]:

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -147,20 +147,6 @@ def _interrupting(last: int) -> Callable[[int, int], None]:
             raise KeyboardInterrupt
 
     return progress
-
-
-def test_a_name_is_taken_before_it_is_filled(path: Path, new: Path) -> None:
-    """Of two imports into one file the second is refused, and does not remove the first's."""
-    lines = list(export_lines(life(path)))
-
-    def meanwhile() -> Iterator[bytes]:
-        yield from lines[:7]
-        error = refusal(lambda: import_lines(lines, new))
-        assert error.message.startswith("expected target to be a file that does not exist yet")
-        yield from lines[7:]
-
-    assert import_lines(meanwhile(), new).ok
-    assert problems(new) == []
 
 
 # Into a new file.

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -19,6 +19,7 @@ from idkmesh.cli.screen import Screen, count, safe
 from idkmesh.cli.steps import Steps
 from idkmesh.errors import ClaimError, InvalidInput
 from idkmesh.events import files
+from idkmesh.events.making import in_the_way, making
 from idkmesh.verification import Verification
 
 _MOST_OF_A_SEAL: Final = 1_000
@@ -85,13 +86,14 @@ def rebuild(ledger: str, new: str | None, *, as_json: bool) -> None:
 def export(ledger: str, file: str) -> None:
     """Write the log as JSON Lines.
 
-    Each line is a CloudEvent. FILE is a new file; without it, or with -, the output is a pipe.
+    Each line is a CloudEvent; the last one holds the log's seal. FILE is a new file; without it,
+    or with -, the output is a pipe.
     """
     with told("export"):
         if file == PIPE and sys.stdout.isatty():
             raise InvalidInput("expected a FILE or a pipe, but the output is a terminal")
         with Steps("writing the log") as steps, _output(file) as out:
-            written = 0
+            written = -1  # the last line is no event
             for line in transfer.export_lines(ledger, progress=steps):
                 out.write(line)
                 written += 1
@@ -106,8 +108,8 @@ def export(ledger: str, file: str) -> None:
 def import_(file: str, new: str, *, as_json: bool) -> None:
     """Make a NEW ledger out of an export.
 
-    FILE is an export, - a pipe. The log of the new ledger has the same seal. A line that is not
-    as an export writes it is named, and nothing is left of the new ledger then.
+    FILE is a whole export, - a pipe. The log of the new ledger has the same seal. A line that is
+    not as an export writes it is named, and nothing is left of the new ledger then.
     """
     with told("import"):
         _require_new(new)
@@ -201,8 +203,14 @@ def _require_new(file: str) -> None:
     """Refuse a file that is there, or that no ledger could be in."""
     if file == PIPE:
         raise InvalidInput("expected a new file, but a ledger does not go through a pipe")
-    if os.path.lexists(files.resolve(file)):
-        raise _there(file)
+    _require_free(file)
+
+
+def _require_free(file: str) -> None:
+    suffix = in_the_way(files.resolve(file))
+    if suffix is not None:
+        message = f"expected a new file, but {safe(file + suffix)} is there"
+        raise InvalidInput(message)
 
 
 @contextmanager
@@ -216,26 +224,11 @@ def _input(file: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _output(file: str) -> Iterator[BinaryIO]:
-    """Give a pipe, or a new file that is removed again unless all of it is on the disk."""
+    """Give a pipe, or a new file that gets its name once all of it is on the disk."""
     if file == PIPE:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        descriptor = os.open(file, flags, 0o600)
-    except FileExistsError as error:
-        raise _there(file) from error
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            yield out
-            out.flush()
-            os.fsync(descriptor)
-    except BaseException:
-        with suppress(OSError):
-            Path(file).unlink()
-        raise
-
-
-def _there(file: str) -> InvalidInput:
-    return InvalidInput(f"expected a new file, but {safe(file)} is there")
+    _require_free(file)
+    with making(file) as path, Path(path).open("wb") as out:
+        yield out

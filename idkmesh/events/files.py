@@ -32,6 +32,8 @@ _NETWORK: Final = (
     " vboxsf virtiofs vmhgfs"
 )
 _SIDECARS: Final = ("-journal", "-wal", "-shm")
+LOCKS: Final = ("-queue", "-lock")  # the turnstile's files
+BESIDE: Final = (*_SIDECARS, *LOCKS)
 # What the kernel writes for the characters that would break its table's lines and columns.
 _MOUNT_ESCAPES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
@@ -44,8 +46,12 @@ def forget_lookers() -> None:
     looking._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001  (as threading does)
 
 
-def resolve(target: object) -> str:
+def resolve(target: object, *, spare: int = 0) -> str:
     """Return the absolute path that a caller's target means, its folder resolved.
+
+    Args:
+        target: What the caller gave.
+        spare: How many bytes of the longest path it must leave free.
 
     Raises:
         InvalidInput: The path is empty, holds NUL, is too long for SQLite or no text
@@ -71,8 +77,9 @@ def resolve(target: object) -> str:
     except UnicodeEncodeError as error:
         message = "expected target to be a path in UTF-8, but it is none"
         raise InvalidInput(message) from error
-    if size > _MAX_PATH_BYTES:
-        message = f"expected target to be a path of at most {_MAX_PATH_BYTES} bytes, but it is not"
+    most = _MAX_PATH_BYTES - spare
+    if size > most:
+        message = f"expected target to be a path of at most {most} bytes, but it is not"
         raise InvalidInput(message)
     return path
 
@@ -88,41 +95,54 @@ def prepare(path: str, *, file_mode: int, read_only: bool, allow_network: bool) 
     folder = os.path.dirname(path)
     try:
         if not read_only:
-            _make_folder(folder)
+            make_folder(folder)
         if not allow_network:
             refuse_network(folder, mount_table())
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         if os.path.lexists(path):
             return
         if read_only:
             message = "expected a ledger to read, but there is no file"
             raise StoreError(ErrorCode.STORE_READONLY, message)
-        descriptor = os.open(path, flags, file_mode)
+        create(path, file_mode)
     except FileExistsError:
         return  # another process was quicker
     except OSError as error:
         raise refused(error) from error
+    keep_names(folder)
+
+
+def create(path: str, file_mode: int) -> None:
+    """Make an empty file of this mode, under any umask.
+
+    Raises:
+        OSError: Something of that name is there, or the system refuses.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, file_mode)
     try:
         os.fchmod(descriptor, file_mode)
     finally:
         os.close(descriptor)
-    _keep_names(folder)
 
 
-def _make_folder(folder: str) -> None:
-    """Make a folder and those above it, so that a power cut takes none of them back."""
+def make_folder(folder: str) -> None:
+    """Make a folder and those above it, so that a power cut takes none of them back.
+
+    Raises:
+        OSError: The system refuses.
+    """
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
-    _make_folder(above)
+    make_folder(above)
     try:
         os.mkdir(folder)
     except FileExistsError:
         return  # another process was quicker, or it is a file, which will be found out
-    _keep_names(above)
+    keep_names(above)
 
 
-def _keep_names(folder: str) -> None:
+def keep_names(folder: str) -> None:
     """Flush a folder's names to the disk, where the system does such a thing."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

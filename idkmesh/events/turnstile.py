@@ -26,7 +26,6 @@ except ImportError:  # no flock on this system: the busy timeout alone serves
     fcntl = None  # type: ignore[assignment]  # a module or nothing
 
 HAS_FLOCK: Final = fcntl is not None
-SUFFIXES: Final = ("-queue", "-lock")
 
 
 class _Waiting(NamedTuple):
@@ -322,7 +321,7 @@ def _lock_files(path: str, file_mode: int) -> tuple[int, int]:
     try:
         files.require_writable(path)
         like = os.lstat(path)
-        opened.extend(_lock_file(path + suffix, file_mode, like) for suffix in SUFFIXES)
+        opened.extend(_lock_file(path + suffix, file_mode, like) for suffix in files.LOCKS)
     except BaseException as error:
         for descriptor in opened:
             os.close(descriptor)
