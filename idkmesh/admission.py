@@ -19,7 +19,7 @@ from idkmesh.projections import observed
 from idkmesh.projections.readiness import Inputs, TaskReadiness, inputs_of, resolve
 from idkmesh.questions import record
 from idkmesh.records import Admission, AdmissionRecord, Phase
-from idkmesh.transact import Approver, Permission, approver_from, owner_of, permission_for
+from idkmesh.transact import Approver, Permission, approver_from, owner_of, permissions_for
 
 
 class ExecutorAdmission:
@@ -87,7 +87,7 @@ class ExecutorAdmission:
             StoreError: The file cannot be used.
         """
         self._check(node, task)
-        permissions = (permission_for("claim", worker, "worker"),)
+        permissions = permissions_for(Admit.needs, worker=worker)
         request_id = scalars.free_text(request_id, "request_id")
         owner = owner_of(worker)
         return self._run(
@@ -136,10 +136,7 @@ class ExecutorAdmission:
             StoreError: The file cannot be used.
         """
         self._check(node, task)
-        permissions = (
-            permission_for("dispatch", dispatcher, "dispatcher"),
-            permission_for("execute", owner, "owner"),
-        )
+        permissions = permissions_for(Reserve.needs, dispatcher=dispatcher, owner=owner)
         request_id = scalars.free_text(request_id, "request_id")
         command = Reserve(request_id, epoch, owner_of(owner))
         return self._run(
@@ -189,7 +186,7 @@ class ExecutorAdmission:
             StoreError: The file cannot be used.
         """
         self._check(node, task)
-        permissions = (permission_for("execute", owner, "owner"),)
+        permissions = permissions_for(Submit.needs, owner=owner)
         request_id = scalars.free_text(request_id, "request_id")
         artifact = scalars.digest(artifact_digest, "artifact_digest")
         command = Submit(request_id, epoch, owner_of(owner), artifact)

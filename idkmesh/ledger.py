@@ -21,7 +21,7 @@ from idkmesh.projections import tables
 from idkmesh.questions import Questions, record, records
 from idkmesh.records import Admitted, TaskClaim
 from idkmesh.scalars import ExecutionStatus
-from idkmesh.transact import Transactor, approver_from, owner_of, permission_for
+from idkmesh.transact import Transactor, approver_from, owner_of, permissions_for
 
 _STATUSES: Final[tuple[ExecutionStatus, ...]] = get_args(ExecutionStatus)
 _MOST_OBSERVATIONS: Final = 1_000_000_000
@@ -183,7 +183,7 @@ class ClaimLedger(Ownership, Questions):
         outcome = self.transactor.run(
             task,
             Configure(policy),
-            (permission_for("dispatch", actor, "actor"),),
+            permissions_for(Configure.needs, actor=actor),
             approver=approver_from(approver, approval_reference),
             offered=policy,
         )
@@ -223,10 +223,7 @@ class ClaimLedger(Ownership, Questions):
                 ``claim_owner_denied``, ``acknowledgement_required``.
         """
         task_ref(task)
-        permissions = (
-            permission_for("dispatch", dispatcher, "dispatcher"),
-            permission_for("execute", owner, "owner"),
-        )
+        permissions = permissions_for(Reserve.needs, dispatcher=dispatcher, owner=owner)
         request_id = scalars.free_text(request_id, "request_id")
         outcome = self.transactor.run(
             task,
@@ -274,14 +271,14 @@ class ClaimLedger(Ownership, Questions):
                 ``event_budget_exhausted``.
         """
         task_ref(task)
-        permission = permission_for("dispatch", dispatcher, "dispatcher")
+        permissions = permissions_for(Reconcile.needs, dispatcher=dispatcher)
         request_id = scalars.free_text(request_id, "request_id")
         known = scalars.choice(status, "status", _STATUSES)
         evidence = scalars.free_text(evidence_reference, "evidence_reference")
         outcome = self.transactor.run(
             task,
             Reconcile(request_id, epoch, known, evidence),
-            (permission,),
+            permissions,
             approver=approver_from(approver, approval_reference),
         )
         return record(task, outcome.state.claims[request_id])
@@ -318,13 +315,13 @@ class ClaimLedger(Ownership, Questions):
                 ``submission_conflict``.
         """
         task_ref(task)
-        permission = permission_for("execute", actor, "actor")
+        permissions = permissions_for(Submit.needs, actor=actor)
         request_id = scalars.free_text(request_id, "request_id")
         artifact = scalars.digest(artifact_digest, "artifact_digest")
         outcome = self.transactor.run(
             task,
             Submit(request_id, epoch, owner_of(actor), artifact),
-            (permission,),
+            permissions,
             approver=approver_from(approver, approval_reference),
         )
         return record(task, outcome.state.claims[request_id])
@@ -344,7 +341,7 @@ class ClaimLedger(Ownership, Questions):
                 ``task_not_configured``.
         """
         task_ref(task)
-        outcome = self.transactor.run(task, None, (permission_for("read", actor, "actor"),))
+        outcome = self.transactor.run(task, None, permissions_for(("read",), actor=actor))
         return records(task, outcome.state)
 
     # Upkeep.

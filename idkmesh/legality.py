@@ -8,8 +8,15 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from idkmesh.authorization import AUTHORIZED
-from idkmesh.commands.claim import request_digest
-from idkmesh.commands.reserve import operation_id
+from idkmesh.commands.acknowledge import Acknowledge
+from idkmesh.commands.claim import ClaimTask, request_digest
+from idkmesh.commands.configure import Configure
+from idkmesh.commands.progress import Progress
+from idkmesh.commands.reconcile import Reconcile
+from idkmesh.commands.release import Release
+from idkmesh.commands.renew import Renew
+from idkmesh.commands.reserve import Reserve, operation_id
+from idkmesh.commands.submit import Submit
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import types as facts
 from idkmesh.events.catalog import task_of
@@ -19,18 +26,18 @@ from idkmesh.identity import TenantScope
 from idkmesh.projections import watermark
 from idkmesh.projections.task import Claim, TaskState
 from idkmesh.records import OwnerIdentity
-from idkmesh.scalars import MAX_INT
+from idkmesh.scalars import MAX_INT, Action
 
-_ACTIONS: Final[dict[type[Event], str]] = {
-    facts.TaskConfigured: "dispatch",
-    facts.ClaimGranted: "claim",
-    facts.ClaimAcknowledged: "claim",
-    facts.ClaimRenewed: "claim",
-    facts.ClaimProgressed: "claim",
-    facts.ClaimReleased: "release",
-    facts.ExecutionReserved: "dispatch",
-    facts.ExecutionReconciled: "dispatch",
-    facts.SubmissionRecorded: "execute",
+_NEEDS: Final[dict[type[Event], tuple[Action, ...]]] = {
+    facts.TaskConfigured: Configure.needs,
+    facts.ClaimGranted: ClaimTask.needs,
+    facts.ClaimAcknowledged: Acknowledge.needs,
+    facts.ClaimRenewed: Renew.needs,
+    facts.ClaimProgressed: Progress.needs,
+    facts.ClaimReleased: Release.needs,
+    facts.ExecutionReserved: Reserve.needs,
+    facts.ExecutionReconciled: Reconcile.needs,
+    facts.SubmissionRecorded: Submit.needs,
 }
 ABOUT_TIME: Final = frozenset({facts.ClockObserved, facts.ClockRepaired, facts.ClaimExpired})
 """The events that say something about time themselves, so that their place must be judged."""
@@ -90,7 +97,8 @@ def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
     """
     if isinstance(event, facts.ClaimExpired):
         return _out_of_turn(state, event, at)
-    found = _unfounded(event.by, _ACTIONS[type(event)])
+    needs = _NEEDS[type(event)]
+    found = _unfounded(event.by, needs[0])
     for claim in state.claims.values():
         if claim.due(at) is not None:
             found.append("a claim of the task was past a deadline, and that was not recorded first")
@@ -101,7 +109,7 @@ def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
         if made != event.request_digest:
             found.append("request_digest is not the digest of the request")
     elif type(event) is facts.ExecutionReserved:
-        found += _unfounded(event.owner_by, "execute")
+        found += _unfounded(event.owner_by, needs[1])
         found += _apart(event.by, event.owner_by)
         made = operation_id(state.stream, state.at(event.slot, event.epoch))
         if made != event.operation_id:

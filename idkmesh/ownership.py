@@ -1,6 +1,6 @@
 """Owning a claim: asking for it, consenting to it, keeping it alive, and giving it up."""
 
-from typing import Any, Final
+from typing import Final
 
 from idkmesh import scalars
 from idkmesh.authorization import ActorContext
@@ -13,14 +13,14 @@ from idkmesh.identity import ScopedResourceRef, task_ref
 from idkmesh.policy import ClaimBinding
 from idkmesh.questions import record
 from idkmesh.records import Admitted, TaskClaim
-from idkmesh.scalars import Action
-from idkmesh.transact import Transactor, owner_of, permission_for
+from idkmesh.transact import Transactor, owner_of, permissions_for
 
-_OPERATIONS: Final[dict[str, tuple[type[Any], Action]]] = {
-    "acknowledge": (Acknowledge, "claim"),
-    "renew": (Renew, "claim"),
-    "progress": (Progress, "claim"),
-    "release": (Release, "release"),
+_Operation = type[Acknowledge] | type[Renew] | type[Progress] | type[Release]
+_OPERATIONS: Final[dict[str, _Operation]] = {
+    "acknowledge": Acknowledge,
+    "renew": Renew,
+    "progress": Progress,
+    "release": Release,
 }
 
 
@@ -56,11 +56,11 @@ class Ownership:
                 ``event_budget_exhausted``, ``task_capacity_reserved``.
         """
         task_ref(task)
-        permission = permission_for("claim", actor, "actor")
+        permissions = permissions_for(ClaimTask.needs, actor=actor)
         request_id = scalars.free_text(request_id, "request_id")
         scalars.instance(binding, ClaimBinding, "binding")
         command = ClaimTask(task, request_id, owner_of(actor), binding)
-        outcome = self.transactor.run(task, command, (permission,))
+        outcome = self.transactor.run(task, command, permissions)
         return Admitted(record(task, outcome.state.claims[request_id]), outcome.changed)
 
     def acknowledge(
@@ -175,9 +175,9 @@ class Ownership:
         """
         task_ref(task)
         name = scalars.choice(operation, "operation", _OPERATIONS)
-        command, action = _OPERATIONS[name]
-        permission = permission_for(action, actor, "actor")
+        command = _OPERATIONS[name]
+        permissions = permissions_for(command.needs, actor=actor)
         request_id = scalars.free_text(request_id, "request_id")
         request = command(request_id, epoch, owner_of(actor))
-        outcome = self.transactor.run(task, request, (permission,))
+        outcome = self.transactor.run(task, request, permissions)
         return record(task, outcome.state.claims[request_id])

@@ -323,13 +323,20 @@ def owner_of(actor: ActorContext) -> OwnerIdentity:
     )
 
 
-def permission_for(action: Action, actor: object, field: str) -> Permission:
-    """Pair an action with the actor of an argument.
+def permissions_for(needs: tuple[Action, ...], **actors: object) -> tuple[Permission, ...]:
+    """Pair what a command needs with the actors who must have it.
+
+    Args:
+        needs: The command's actions.
+        actors: By the names of their arguments, in the order of the actions.
 
     Raises:
-        TypeError: The argument is no ``ActorContext``.
+        TypeError: One is no ``ActorContext``.
     """
-    return Permission(action, scalars.instance(actor, ActorContext, field))
+    return tuple(
+        Permission(action, scalars.instance(actor, ActorContext, field))
+        for action, (field, actor) in zip(needs, actors.items(), strict=True)
+    )
 
 
 def approver_from(actor: object, reference: object) -> Approver | None:

@@ -1,12 +1,17 @@
 """Acknowledging: the owner consents, once."""
 
+from typing import ClassVar
+
 from idkmesh.commands.rules import OwnerRequest, active, owned
 from idkmesh.events.types import Authority, ClaimAcknowledged
 from idkmesh.projections.task import TaskState
+from idkmesh.scalars import Action
 
 
 class Acknowledge(OwnerRequest, frozen=True):
     """Consent to a grant (claims contract, Order of checks)."""
+
+    needs: ClassVar[tuple[Action, ...]] = ("claim",)
 
     def decide(
         self, by: tuple[Authority, ...], now: int, state: TaskState

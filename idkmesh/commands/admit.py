@@ -1,6 +1,6 @@
 """Admitting: a claim on exactly the inputs that made its unit ready."""
 
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
@@ -14,12 +14,15 @@ from idkmesh.policy import ClaimBinding
 from idkmesh.projections.readiness import Inputs
 from idkmesh.projections.task import TaskState
 from idkmesh.records import OwnerIdentity
+from idkmesh.scalars import Action
 
 _NAMED: Final = 8  # in the message; the error carries all
 
 
 class Admit(Struct, frozen=True):
     """Claim a unit's task where the unit is ready (admission contract, The three phases)."""
+
+    needs: ClassVar[tuple[Action, ...]] = ClaimTask.needs
 
     task: ScopedResourceRef
     request_id: str

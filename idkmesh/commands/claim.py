@@ -1,5 +1,7 @@
 """Claiming: one more attempt is admitted into the lowest free slot."""
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from idkmesh.commands.rules import refuse, require_room
@@ -11,10 +13,13 @@ from idkmesh.policy import ClaimBinding, TaskClaimPolicy
 from idkmesh.projections.deadlines import granted
 from idkmesh.projections.task import TaskState
 from idkmesh.records import OwnerIdentity
+from idkmesh.scalars import Action
 
 
 class ClaimTask(Struct, frozen=True):
     """Ask for a claim (claims contract, Order of checks)."""
+
+    needs: ClassVar[tuple[Action, ...]] = ("claim",)
 
     task: ScopedResourceRef
     request_id: str

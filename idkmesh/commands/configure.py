@@ -1,5 +1,7 @@
 """Configuring a task: its policy is frozen once."""
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from idkmesh.commands.rules import refuse
@@ -7,10 +9,13 @@ from idkmesh.errors import ErrorCode
 from idkmesh.events.types import Authority, PolicyRecord, TaskConfigured
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections.task import TaskState
+from idkmesh.scalars import Action
 
 
 class Configure(Struct, frozen=True):
     """Freeze a task's policy (claims contract, Order of checks)."""
+
+    needs: ClassVar[tuple[Action, ...]] = ("dispatch",)
 
     policy: TaskClaimPolicy
 

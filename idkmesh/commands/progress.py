@@ -1,13 +1,18 @@
 """Reporting progress: the owner gets on, so the progress window runs on."""
 
+from typing import ClassVar
+
 from idkmesh.commands.rules import OwnerRequest, acknowledged, active, owned, require_room
 from idkmesh.events.types import Authority, ClaimProgressed
 from idkmesh.projections.deadlines import window_end
 from idkmesh.projections.task import TaskState
+from idkmesh.scalars import Action
 
 
 class Progress(OwnerRequest, frozen=True):
     """Extend the progress window (claims contract, Time)."""
+
+    needs: ClassVar[tuple[Action, ...]] = ("claim",)
 
     def decide(
         self, by: tuple[Authority, ...], now: int, state: TaskState

@@ -1,16 +1,20 @@
 """Reconciling an execution: evidence says that it runs, or that it has ended for good."""
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from idkmesh.commands.rules import named, refuse
 from idkmesh.errors import ErrorCode
 from idkmesh.events.types import Authority, ExecutionReconciled
 from idkmesh.projections.task import RESERVED_RECONCILIATIONS, TaskState
-from idkmesh.scalars import ExecutionStatus
+from idkmesh.scalars import Action, ExecutionStatus
 
 
 class Reconcile(Struct, frozen=True):
     """Record evidence about an execution (claims contract, Slots and occupancy)."""
+
+    needs: ClassVar[tuple[Action, ...]] = ("dispatch",)
 
     request_id: str
     epoch: object

@@ -1,13 +1,18 @@
 """Renewing: the owner is alive, so the lease runs on."""
 
+from typing import ClassVar
+
 from idkmesh.commands.rules import OwnerRequest, acknowledged, active, owned, require_room
 from idkmesh.events.types import Authority, ClaimRenewed
 from idkmesh.projections.deadlines import window_end
 from idkmesh.projections.task import TaskState
+from idkmesh.scalars import Action
 
 
 class Renew(OwnerRequest, frozen=True):
     """Extend the lease (claims contract, Time)."""
+
+    needs: ClassVar[tuple[Action, ...]] = ("claim",)
 
     def decide(self, by: tuple[Authority, ...], now: int, state: TaskState) -> ClaimRenewed | None:
         """A renewal that moves nothing adds nothing.

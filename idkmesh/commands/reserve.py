@@ -1,13 +1,18 @@
 """Reserving a dispatch: an execution may now exist, so the slot is held until evidence ends it."""
 
+from typing import ClassVar
+
 from idkmesh.commands.rules import OwnerRequest, acknowledged, active, owned
 from idkmesh.digests import canonical_digest
 from idkmesh.events.types import Authority, ExecutionReserved
 from idkmesh.projections.task import Claim, TaskState
+from idkmesh.scalars import Action
 
 
 class Reserve(OwnerRequest, frozen=True):
     """Retain the intent to start an execution (claims contract, Order of checks)."""
+
+    needs: ClassVar[tuple[Action, ...]] = ("dispatch", "execute")
 
     def decide(
         self, by: tuple[Authority, ...], now: int, state: TaskState

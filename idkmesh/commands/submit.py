@@ -1,13 +1,18 @@
 """Submitting: the owner's candidate is bound to the claim, behind the fence."""
 
+from typing import ClassVar
+
 from idkmesh.commands.rules import OwnerRequest, acknowledged, active, owned, refuse
 from idkmesh.errors import ErrorCode
 from idkmesh.events.types import Authority, SubmissionRecorded
 from idkmesh.projections.task import TaskState
+from idkmesh.scalars import Action
 
 
 class Submit(OwnerRequest, frozen=True):
     """Record a candidate's digest (claims contract, Order of checks)."""
+
+    needs: ClassVar[tuple[Action, ...]] = ("execute",)
 
     artifact_digest: str
 
