@@ -15,6 +15,7 @@ from idkmesh.cli import outcome, reports
 from idkmesh.cli.asking import PIPE, read_file
 from idkmesh.cli.looking import json_option, ledger_argument
 from idkmesh.cli.outcome import told
+from idkmesh.cli.program import PROBLEMS
 from idkmesh.cli.screen import Screen, count, safe
 from idkmesh.cli.steps import Steps
 from idkmesh.errors import ClaimError, InvalidInput
@@ -165,7 +166,7 @@ def _report(found: Verification, *, as_json: bool, sealed: str | None = None) ->
         reports.verification(screen, found, sealed)
     screen.flush()
     if not found.ok:
-        sys.exit(outcome.PROBLEMS)
+        sys.exit(PROBLEMS)
 
 
 def _ask(screen: Screen) -> None:
@@ -177,7 +178,7 @@ def _ask(screen: Screen) -> None:
     sys.stdout.write("Repair the clock? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        outcome.fail("repair-clock", "not agreed to; nothing changed", outcome.PROBLEMS)
+        outcome.fail("repair-clock", "not agreed to; nothing changed", PROBLEMS)
 
 
 @contextmanager
@@ -186,7 +187,7 @@ def _content(verb: str) -> Iterator[None]:
     try:
         yield
     except ClaimError as error:
-        outcome.fail(verb, error, outcome.PROBLEMS)
+        outcome.fail(verb, error, PROBLEMS)
 
 
 def _seal_text(given: str) -> str:

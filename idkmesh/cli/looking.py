@@ -21,6 +21,7 @@ from idkmesh.cli.asking import (
     task_named,
 )
 from idkmesh.cli.outcome import told
+from idkmesh.cli.program import PROBLEMS
 from idkmesh.cli.screen import Screen
 from idkmesh.cli.steps import Steps
 from idkmesh.errors import InvalidInput, StoreError
@@ -104,7 +105,7 @@ def log(
                 else:
                     screen.line(*lines.line(event))
         if not sound:
-            outcome.fail("log", "events do not read; idkmesh verify says more", outcome.PROBLEMS)
+            outcome.fail("log", "events do not read; idkmesh verify says more", PROBLEMS)
 
 
 @click.command(epilog=outcome.CODES)

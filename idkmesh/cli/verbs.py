@@ -9,7 +9,6 @@ import tempfile
 from contextlib import closing
 from io import TextIOWrapper
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
@@ -18,10 +17,8 @@ from idkmesh.cli import keeping, looking, outcome, plans, show
 from idkmesh.cli.demo import play
 from idkmesh.cli.director import Audience
 from idkmesh.cli.outcome import Verbs
+from idkmesh.cli.program import PROBLEMS, USAGE
 from idkmesh.cli.story import Story
-
-_NOT_COMPLETE = outcome.PROBLEMS
-_USAGE = outcome.USAGE
 
 
 @click.group(
@@ -72,7 +69,7 @@ def demo(folder: Path | None, ledger: Path | None, *, as_json: bool) -> None:
     try:
         parts = plans.make_plans(folder)
     except ClaimError as error:
-        _fail(error.message, _USAGE)
+        outcome.fail("demo", error.message, USAGE)
     if ledger is not None:
         ledger = ledger.absolute()
         _make(ledger)
@@ -83,10 +80,10 @@ def demo(folder: Path | None, ledger: Path | None, *, as_json: bool) -> None:
         with closing(show.Document(out) if as_json else show.Teller(out)) as audience:
             story = _play(ledger, parts, audience)
     except (ClaimError, StoreError) as error:
-        _fail(str(error), _NOT_COMPLETE)
+        outcome.fail("demo", str(error), PROBLEMS)
     if not story.complete:
         unseen = [promise.name for promise in story.missing]
-        _fail(story.broken or f"not seen: {', '.join(unseen)}", _NOT_COMPLETE)
+        outcome.fail("demo", story.broken or f"not seen: {', '.join(unseen)}", PROBLEMS)
 
 
 def _play(ledger: Path | None, parts: tuple[plans.Plan, ...], audience: Audience) -> Story:
@@ -102,13 +99,9 @@ def _make(file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
-        _fail(f"expected --ledger to name a new file, but {show.path(file)} is there", _USAGE)
+        outcome.fail(
+            "demo", f"expected --ledger to name a new file, but {show.path(file)} is there", USAGE
+        )
     except OSError as error:
         fault = f"it cannot be made: {error.strerror}"
-        _fail(f"expected --ledger to name a new file, but {fault}", _USAGE)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    """Say in one line on the error output what is wrong, and exit."""
-    click.echo(f"idkmesh demo: {message}", err=True)
-    sys.exit(code)
+        outcome.fail("demo", f"expected --ledger to name a new file, but {fault}", USAGE)
