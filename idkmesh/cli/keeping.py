@@ -150,11 +150,13 @@ def repair_clock(ledger: str, *, evidence: str, yes: bool) -> None:
         evidence = scalars.free_text(evidence, "--evidence")
         screen = Screen(sys.stdout)
         with _content("repair-clock"):
-            reports.planned(screen, repairs.plan_repair(ledger))
+            plan = repairs.plan_repair(ledger)
+            reports.planned(screen, plan)
         if not yes:
             _ask(screen)
-        with _content("repair-clock"):
-            reports.repaired(screen, repairs.repair_clock(ledger, evidence=evidence))
+        with _content("repair-clock", "; nothing changed, look again"):
+            done = repairs.repair_clock(ledger, evidence=evidence, plan=plan)
+            reports.repaired(screen, done)
 
 
 def _report(found: Verification, *, as_json: bool, sealed: str | None = None) -> None:
@@ -182,12 +184,12 @@ def _ask(screen: Screen) -> None:
 
 
 @contextmanager
-def _content(verb: str) -> Iterator[None]:
+def _content(verb: str, advice: str = "") -> Iterator[None]:
     """Tell what is wrong with content from what is wrong with an argument."""
     try:
         yield
     except ClaimError as error:
-        outcome.fail(verb, error, PROBLEMS)
+        outcome.fail(verb, f"{error}{advice}", PROBLEMS)
 
 
 def _seal_text(given: str) -> str:
