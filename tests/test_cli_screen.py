@@ -13,11 +13,12 @@ from builders import DISPATCHER, READER, RIVAL, WORKER, Clock, binding, opened, 
 from cli_runs import COLOUR, Terminal, contested, idkmesh, on_terminal, put_anew, steers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from replay_builders import life, rows_of
+from replay_builders import life, rows_of, untyped
 
 from idkmesh import TaskClaimPolicy
 from idkmesh.cli.outcome import fail
-from idkmesh.cli.screen import Screen, json_line, moment, safe
+from idkmesh.cli.program import json_line
+from idkmesh.cli.screen import Screen, moment, safe
 from idkmesh.cli.steps import Steps
 from idkmesh.events.port import Row
 
@@ -230,6 +231,20 @@ def test_generated_names_steer_nothing(tmp_path_factory: pytest.TempPathFactory,
         ran = idkmesh(verb, path)
         assert steers(ran.out + ran.err) == set()
     assert len(idkmesh("log", path).out.splitlines()) == 15
+
+
+@pytest.mark.parametrize("verb", ["log", "tasks", "show", "history", "verify"])
+def test_json_is_json_whatever_a_row_holds(path: Path, verb: str) -> None:
+    """A number that JSON does not have is shown as text, never as a bare word."""
+    with untyped(life(path), "events") as connection:
+        connection.execute("UPDATE events SET at = 9e999, number = -9e999 WHERE sequence = 2")
+    ran = idkmesh(verb, path, *["T-1"] * (verb in {"show", "history"}), "--json")
+    assert "Traceback" not in ran.err
+    for line in ran.out.splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+    if verb == "log":
+        assert '"number": "-inf"' in ran.out
+        assert '"at": "inf"' in ran.out
 
 
 # Outputs.

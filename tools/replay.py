@@ -10,7 +10,6 @@ behind both.
 """
 
 import argparse
-import json
 import os
 import sys
 
@@ -84,7 +83,7 @@ def state(task: TaskAsOf) -> dict[str, object]:
 
 def show(content: dict[str, object]) -> None:
     """Print one object in ASCII, so that no text in it can steer a terminal."""
-    sys.stdout.write(json.dumps(content, ensure_ascii=True) + "\n")
+    sys.stdout.write(program.json_line(content) + "\n")
 
 
 if __name__ == "__main__":

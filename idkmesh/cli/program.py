@@ -1,11 +1,12 @@
 """How a program of ours begins and ends, whatever it shows with: no extra is needed for this."""
 
 import errno
+import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, NoReturn, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 FINE: Final = 0
 PROBLEMS: Final = 1
@@ -60,6 +61,20 @@ def ending(name: str) -> Iterator[None]:
         fail(f"{name}: {code}: {error.strerror or 'the system refused'}", UNREADABLE)
     finally:
         _say("")  # what somebody else could not say
+
+
+def json_line(content: object) -> str:
+    """Return JSON on one line and in ASCII, so that no text in it can steer a terminal."""
+    return json.dumps(builtin(content), ensure_ascii=True, allow_nan=False)
+
+
+def builtin(value: object) -> Any:  # noqa: ANN401  (a column of a damaged row holds whatever it does)
+    """Return a value as JSON has it; what it has not, and what no column of ours is, as text."""
+    if isinstance(value, dict):
+        return {name: builtin(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [builtin(each) for each in value]
+    return value if value is None or isinstance(value, int | str) else str(value)
 
 
 def fail(message: str, code: int) -> NoReturn:

@@ -4,18 +4,19 @@ Everything that a ledger says goes through ``safe`` before it is shown. A log ma
 anywhere, and a name in it must neither steer a terminal nor look like another name.
 """
 
-import json
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from idkmesh.cli.program import json_line
 
 Parts = Sequence[tuple[str, str]]
 """One line: texts, each with the style that a terminal shows it in."""
@@ -60,11 +61,6 @@ def moment(at: object) -> str:
 def count(number: int, noun: str) -> str:
     """Return how many there are of something, as one says it."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def json_line(content: object) -> str:
-    """Return JSON on one line and in ASCII, so that no text in it can steer a terminal."""
-    return json.dumps(content, ensure_ascii=True, default=str)
 
 
 class Screen:
@@ -118,11 +114,6 @@ class Screen:
     def flush(self) -> None:
         """Hand on everything that was shown."""
         self._out.flush()
-
-
-def builtin(value: object) -> Any:  # noqa: ANN401  (a column of a damaged row holds whatever it does)
-    """Return a value of a row as JSON has it; what it has not as text."""
-    return value if value is None or isinstance(value, int | str) else str(value)
 
 
 def _is_seen(character: str) -> bool:
