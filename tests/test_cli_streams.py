@@ -121,3 +121,14 @@ def test_no_arguments_are_answered_with_the_help(path: Path) -> None:
     done = run(path, IDKMESH, "")
     assert (done.returncode, done.stdout) == (2, "")
     assert "\n  verify        Check a ledger, and that it only grew.\n" in done.stderr
+
+
+@pytest.mark.parametrize("call", [[*IDKMESH, "log", "x"], [*TOOL, "state", "x"]], ids=words)
+def test_a_working_folder_that_is_gone_exits_3(path: Path, call: list[str]) -> None:
+    """Where the working folder was removed, a name in it cannot be read, which is said; exit 3."""
+    gone = path.with_name("gone")
+    gone.mkdir()
+    done = run(path, ["/bin/sh", "-c", f'cd "{gone}"; rmdir "{gone}"; exec "$@"', "sh", *call], "")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.endswith(": ENOENT: No such file or directory\n")
+    assert done.stderr.count("\n") == 1

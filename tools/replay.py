@@ -28,10 +28,15 @@ def main() -> int:
     options = parser.parse_args()
     new = getattr(options, "new", None)
     if files.MEMORY in {options.ledger, new}:
-        parser.error("expected the name of a file, but it is one of memory")
+        parser.error("expected the name of a file, but it is that of memory")
     if new is not None and os.path.lexists(new):
         parser.error("expected NEW to be a new file, but it is there")
+    refused = program.USAGE
     try:
+        for file in [options.ledger, *([] if new is None else [new])]:
+            files.resolve(file)
+        if options.verb == "rebuild":
+            refused = program.PROBLEMS  # from here on it is an event
         if options.verb == "state":
             for task in state_at(options.ledger, sequence=options.sequence, time=options.time):
                 show(state(task))
@@ -46,10 +51,7 @@ def main() -> int:
             found = verify(options.ledger)
     except (ClaimError, StoreError) as error:
         show({"error": {"code": error.code, "message": error.message}})
-        if isinstance(error, StoreError):
-            return program.UNREADABLE
-        # An event, or an argument.
-        return program.PROBLEMS if options.verb == "rebuild" else program.USAGE
+        return program.UNREADABLE if isinstance(error, StoreError) else refused
     show({"ok": found.ok, **msgspec.to_builtins(found)})
     return program.FINE if found.ok else program.PROBLEMS
 

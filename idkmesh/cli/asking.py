@@ -2,6 +2,7 @@
 
 import re
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -9,7 +10,8 @@ from typing import Final, NamedTuple
 import click
 
 from idkmesh.cli.screen import safe
-from idkmesh.errors import InvalidInput
+from idkmesh.errors import InvalidInput, StoreError
+from idkmesh.events import files
 from idkmesh.events.catalog import is_task_stream
 from idkmesh.events.sqlite_store import reading
 from idkmesh.identity import TASK, ScopedResourceRef, TenantScope, task_from_key
@@ -74,23 +76,29 @@ def read_file(_: click.Context, __: click.Parameter, value: str | None) -> str |
     return value if value in {None, PIPE} else str(Path(str(value)).absolute())
 
 
+def read_ledger(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Read an argument that is a ledger: a file, of a name that the store takes."""
+    file = read_file(context, parameter, value)
+    try:
+        with suppress(StoreError):  # the verb itself refuses a folder
+            files.resolve(file or PIPE)
+    except InvalidInput as error:
+        raise click.BadParameter(error.message) from error
+    return file
+
+
 def point_or_now(ledger: str, at: Point | None) -> Point:
     """Return the point that is asked for; by default now, and never before the last event.
 
     Raises:
-        InvalidInput: The log ends before the point's event (``invalid_input``).
         StoreError: The file cannot be read.
     """
-    if at is not None and at.sequence is None:
+    if at is not None:
         return at
     with reading(ledger) as session:
-        head = session.head()
-    if at is None:
-        return Point(None, max(int(time.time()), head.at))
-    if at.sequence is not None and at.sequence > head.sequence:
-        message = f"expected --at to be an event of the log, but it ends with {head.sequence}"
-        raise InvalidInput(message)
-    return at
+        return Point(None, max(int(time.time()), session.head().at))
 
 
 def task_named(ledger: str, name: str, scope: TenantScope | None) -> ScopedResourceRef:
@@ -132,7 +140,8 @@ def task_at(ledger: str, task: ScopedResourceRef, point: Point) -> TaskAsOf:
     """Return a task as it stood at a point.
 
     Raises:
-        InvalidInput: There was no such task (``invalid_input``).
+        InvalidInput: There was no such task, or the log ends before the point's event
+            (``invalid_input``).
         StoreError: The file cannot be read, or the task's events do not fold.
     """
     found = state_at(ledger, sequence=point.sequence, time=point.time, task=task)

@@ -13,7 +13,7 @@ from idkmesh.cli import lines, outcome, reports
 from idkmesh.cli.asking import (
     Point,
     point_or_now,
-    read_file,
+    read_ledger,
     read_point,
     read_scope,
     read_time,
@@ -32,7 +32,7 @@ from idkmesh.scalars import MAX_INT
 
 _PAUSE_MILLISECONDS: Final = 200
 
-ledger_argument = click.argument("ledger", callback=read_file)
+ledger_argument = click.argument("ledger", callback=read_ledger)
 task_argument = click.argument("task")
 scope_option = click.option(
     "--scope", callback=read_scope, metavar="TENANT/PROJECT", help="Of this scope only."

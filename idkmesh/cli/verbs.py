@@ -14,6 +14,7 @@ import click
 
 from idkmesh import ClaimError, StoreError
 from idkmesh.cli import keeping, looking, outcome, plans, show
+from idkmesh.cli.asking import read_ledger
 from idkmesh.cli.demo import play
 from idkmesh.cli.director import Audience
 from idkmesh.cli.outcome import Verbs
@@ -54,11 +55,11 @@ for verb in (
 )
 @click.option(
     "--ledger",
-    type=click.Path(path_type=Path),
+    callback=read_ledger,
     help="Keep the ledger in this new file; by default it is thrown away.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
-def demo(folder: Path | None, ledger: Path | None, *, as_json: bool) -> None:
+def demo(folder: Path | None, ledger: str | None, *, as_json: bool) -> None:
     """Watch real worker processes race for tasks.
 
     The gate refuses what is not ready and what was made on inputs that moved. One worker is
@@ -70,15 +71,15 @@ def demo(folder: Path | None, ledger: Path | None, *, as_json: bool) -> None:
         parts = plans.make_plans(folder)
     except ClaimError as error:
         outcome.fail("demo", error.message, USAGE)
-    if ledger is not None:
-        ledger = ledger.absolute()
-        _make(ledger)
+    file = None if ledger is None else Path(ledger)
+    if file is not None:
+        _make(file)
     out = sys.stdout
     if isinstance(out, TextIOWrapper):
         out.reconfigure(errors="backslashreplace")  # a WorkUnit's text may hold any character
     try:
         with closing(show.Document(out) if as_json else show.Teller(out)) as audience:
-            story = _play(ledger, parts, audience)
+            story = _play(file, parts, audience)
     except (ClaimError, StoreError) as error:
         outcome.fail("demo", str(error), PROBLEMS)
     if not story.complete:
