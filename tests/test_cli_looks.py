@@ -18,7 +18,7 @@ def contest(path: Path, clock: Clock) -> Path:
 # Which task, and which point.
 
 
-@pytest.mark.parametrize("verb", ["show", "history"])
+@pytest.mark.parametrize("verb", [("show",), ("history",), ("log", "--task")])
 @pytest.mark.parametrize(
     ("name", "more", "complaint"),
     [
@@ -33,13 +33,30 @@ def contest(path: Path, clock: Clock) -> Path:
     ],
 )
 def test_a_name_that_means_no_task_is_usage(
-    contest: Path, verb: str, name: str, more: tuple[str, ...], complaint: str
+    contest: Path, verb: tuple[str, ...], name: str, more: tuple[str, ...], complaint: str
 ) -> None:
     """What names no task in the log is refused in one line, and exits 2."""
-    ran = idkmesh(verb, contest, name, *more)
+    ran = idkmesh(verb[0], contest, *verb[1:], name, *more)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f"idkmesh {verb}: invalid_input: {complaint}")
+    assert ran.err.startswith(f"idkmesh {verb[0]}: invalid_input: {complaint}")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", [("log",), ("log", "--follow"), ("tasks",)])
+@pytest.mark.parametrize("scope", ["acme/gemini", "acme/apoll", "no/such"])
+def test_a_scope_of_no_event_is_usage(contest: Path, verb: tuple[str, ...], scope: str) -> None:
+    """A scope that no event of the log is of is refused in one line, and exits 2."""
+    ran = idkmesh(verb[0], contest, *verb[1:], "--scope", scope)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"idkmesh {verb[0]}: invalid_input: expected --scope to be in the log, but {scope} is not\n"
+    )
+
+
+def test_a_task_of_no_event_is_not_followed(contest: Path) -> None:
+    """A task that is not in the log is refused, although it could come; exit 2."""
+    ran = idkmesh("log", contest, "--follow", "--task", "acme/apollo/task/T-9")
+    assert (ran.code, ran.out) == (2, "")
 
 
 @pytest.mark.parametrize("verb", [("show",), ("history",), ("log", "--task")])

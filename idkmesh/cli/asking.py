@@ -120,9 +120,9 @@ def task_named(ledger: str, name: str, scope: TenantScope | None) -> ScopedResou
         task = task_from_key(name)
         if scope not in {None, task.scope}:
             raise InvalidInput("expected TASK to be of --scope, but it is of another")
-        return task
+        return _require_task(ledger, task)
     if scope is not None:
-        return ScopedResourceRef(scope, TASK, name)
+        return _require_task(ledger, ScopedResourceRef(scope, TASK, name))
     with reading(ledger) as session:
         streams = session.streams()
     found = [each for each in streams if is_task_stream(each) and each.split("/")[3] == name]
@@ -134,6 +134,20 @@ def task_named(ledger: str, name: str, scope: TenantScope | None) -> ScopedResou
         message = f"expected --scope to say which, but {len(found)} have it: {named}"
         raise InvalidInput(message)
     return task_from_key(found[0])
+
+
+def require_scope(ledger: str, scope: TenantScope | None) -> None:
+    """Refuse a scope, if there is one, that no event of the log is of.
+
+    Raises:
+        InvalidInput: The log has no such event (``invalid_input``).
+        StoreError: The file cannot be read.
+    """
+    if scope is not None:
+        with reading(ledger) as session:
+            if scope.key not in {name for name, _, _ in session.scope_heads()}:
+                message = f"expected --scope to be in the log, but {scope.key} is not"
+                raise InvalidInput(message)
 
 
 def task_at(ledger: str, task: ScopedResourceRef, point: Point) -> TaskAsOf:
@@ -149,6 +163,14 @@ def task_at(ledger: str, task: ScopedResourceRef, point: Point) -> TaskAsOf:
         message = f"expected TASK to be in the log at that point, but {task.key} is not"
         raise InvalidInput(message)
     return found[0]
+
+
+def _require_task(ledger: str, task: ScopedResourceRef) -> ScopedResourceRef:
+    with reading(ledger) as session:
+        if not session.stream_version(task.key):
+            message = f"expected TASK to be in the log, but {task.key} is not"
+            raise InvalidInput(message)
+    return task
 
 
 def _seconds(text: str) -> int | None:

@@ -17,6 +17,7 @@ from idkmesh.cli.asking import (
     read_point,
     read_scope,
     read_time,
+    require_scope,
     task_at,
     task_named,
 )
@@ -24,7 +25,7 @@ from idkmesh.cli.outcome import told
 from idkmesh.cli.program import PROBLEMS
 from idkmesh.cli.screen import Screen
 from idkmesh.cli.steps import Steps
-from idkmesh.errors import InvalidInput, StoreError
+from idkmesh.errors import StoreError
 from idkmesh.events.port import Row
 from idkmesh.identity import TenantScope
 from idkmesh.replay import follow_rows, history, logged, state_at
@@ -76,6 +77,7 @@ def log(
     """
     with told("log"):
         stream = None if task is None else task_named(ledger, task, scope).key
+        require_scope(ledger, scope)
         screen = Screen(sys.stdout)
         sound = True
 
@@ -141,6 +143,7 @@ def show(
 def tasks(ledger: str, *, scope: TenantScope | None, at: Point | None, as_json: bool) -> None:
     """Show every task in a table."""
     with told("tasks"):
+        require_scope(ledger, scope)
         point = point_or_now(ledger, at)
         with Steps("folding the log", unit="tasks") as steps:
             found = state_at(
@@ -168,18 +171,13 @@ def history_(ledger: str, task: str, *, scope: TenantScope | None, as_json: bool
     with told("history"):
         reference = task_named(ledger, task, scope)
         screen = Screen(sys.stdout)
-        found = False
         for change in history(ledger, reference):
-            found = True
             if as_json:
                 screen.json(lines.change_object(change))
             else:
                 screen.line(*lines.line(change.logged))
                 for parts in lines.changes(change):
                     screen.line(*parts)
-        if not found:
-            message = f"expected TASK to be in the log, but {reference.key} is not"
-            raise InvalidInput(message)
 
 
 def _pause() -> bool:
