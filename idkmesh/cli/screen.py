@@ -4,7 +4,6 @@ Everything that a ledger says goes through ``safe`` before it is shown. A log ma
 anywhere, and a name in it must neither steer a terminal nor look like another name.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -17,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from idkmesh.cli.program import json_line
+from idkmesh.naming import escaped
 
 Parts = Sequence[tuple[str, str]]
 """One line: texts, each with the style that a terminal shows it in."""
@@ -26,17 +26,10 @@ SHOWN: Final = 64
 
 _LONGEST_TABLE: Final = 500
 _LAST_RFC3339: Final = 253_402_300_799  # the end of the year 9999
-_WITHOUT_ROOM: Final = frozenset({"Mn", "Me"})
-# Letters and signs that print nothing.
-_FILLERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
 def safe(value: object, most: int | None = None) -> str:
-    """Return a text as it may be shown: on one line, and with nothing that a terminal obeys.
-
-    Escaped is what does not print (control characters, lone surrogates, what changes the
-    direction of text), and what prints but takes no room of its own or shows nothing, so
-    that two names which differ never look the same for that.
+    """Return whatever a ledger says as it may be shown: escaped, as much of it as is asked for.
 
     Args:
         value: A text, or anything else that a damaged row may hold.
@@ -46,9 +39,7 @@ def safe(value: object, most: int | None = None) -> str:
     if most is not None and len(text) > most:
         tail = most // 3
         text = f"{text[: most - tail - 3]}...{text[-tail:]}"
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(each if _is_seen(each) else _escaped(each) for each in text)
+    return escaped(text)
 
 
 def moment(at: object) -> str:
@@ -114,15 +105,3 @@ class Screen:
     def flush(self) -> None:
         """Hand on everything that was shown."""
         self._out.flush()
-
-
-def _is_seen(character: str) -> bool:
-    return (
-        character.isprintable()
-        and unicodedata.category(character) not in _WITHOUT_ROOM
-        and character not in _FILLERS
-    )
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
