@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from cli_runs import COLOUR, Terminal
 
 from idkmesh.cli.screen import Screen
@@ -23,3 +24,31 @@ def test_a_long_table_is_shown_as_lines_on_a_terminal_too() -> None:
     short = Terminal()
     Screen(short).table(["Task"], [[("T", "")] for _ in range(500)])
     assert len(short.getvalue().splitlines()) > 502
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, width: int) -> str:
+    """Return a table of two columns as a terminal of that width shows it, without colours."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = Terminal()
+    Screen(out).table(["Task", "Active owners"], [[("T-123456", "bold"), ("worker-1", "green")]])
+    return COLOUR.sub("", out.getvalue())
+
+
+@pytest.mark.parametrize("width", [1, 5, 14])
+def test_a_table_that_does_not_fit_is_shown_as_lines(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """A terminal too narrow for the words of the headings gets the lines that a pipe gets."""
+    assert drawn(monkeypatch, width) == "Task      Active owners\nT-123456  worker-1\n"
+
+
+@pytest.mark.parametrize("width", [17, 30, 80])
+def test_a_table_that_fits_is_laid_out(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Where the words of the headings fit, each column is there, long names folded."""
+    lines = drawn(monkeypatch, width).splitlines()
+    assert max(map(len, lines)) <= width
+    heading = next(line for line in lines if "Task" in line)
+    assert heading.split()[0] == "Task"
+    assert "owners" in heading
+    assert "".join(lines).count("\u2500") > 10

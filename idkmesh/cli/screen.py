@@ -12,6 +12,7 @@ from typing import Final, TextIO
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +26,7 @@ SHOWN: Final = 64
 """How much of a name a line or a table shows."""
 
 _LONGEST_TABLE: Final = 500
+_WIDEST: Final = 100_000
 _LAST_RFC3339: Final = 253_402_300_799  # the end of the year 9999
 
 
@@ -81,16 +83,26 @@ class Screen:
         self._out.write(json_line(content) + "\n")
 
     def table(self, headings: Sequence[str], rows: Sequence[Parts]) -> None:
-        """Show a table; one that is long or goes into a pipe as aligned lines, one a row."""
-        if not self._terminal or len(rows) > _LONGEST_TABLE:
+        """Show a table; one that is long, too wide or for a pipe as aligned lines, one a row."""
+        table = None
+        if self._terminal and len(rows) <= _LONGEST_TABLE:
+            table = self._laid_out(headings, rows)
+        if table is None:
             self._aligned([[(heading, "bold") for heading in headings], *rows])
-            return
+        else:
+            self._console.print(table)
+
+    def _laid_out(self, headings: Sequence[str], rows: Sequence[Parts]) -> Table | None:
+        """Return a table, or None where not even the words of its headings fit."""
         table = Table(box=box.SIMPLE_HEAD, border_style="dim", header_style="bold", pad_edge=False)
         for heading in headings:
             table.add_column(heading, overflow="fold")
+        anywhere = self._console.options.update(width=_WIDEST)
+        if Measurement.get(self._console, anywhere, table).minimum > self._console.width:
+            return None
         for row in rows:
             table.add_row(*(Text(text, style) for text, style in row))
-        self._console.print(table)
+        return table
 
     def _aligned(self, rows: Sequence[Parts]) -> None:
         widths = [max(cell_len(text) for text, _ in column) for column in zip(*rows, strict=True)]
