@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from idkmesh import clock as clocks
 from idkmesh import scalars
@@ -54,6 +54,7 @@ def repair_clock(
     target: str | os.PathLike[str],
     *,
     evidence: str,
+    plan: Repair | None = None,
     clock: Callable[[], int] | None = None,
     busy_timeout_seconds: float = 30,
 ) -> Repair:
@@ -67,6 +68,8 @@ def repair_clock(
         target: The ledger's file; whoever may write it may repair it.
         evidence: Why the watermark is known to be wrong: non-blank text, at most 512
             characters, without secrets.
+        plan: What ``plan_repair`` returned: nothing is done unless the ledger is still as it
+            was planned, in its time and in the claims that end.
         clock: Epoch seconds on call, for tests only; by default the system's.
         busy_timeout_seconds: How long to wait for the turn to write, in seconds.
 
@@ -74,11 +77,14 @@ def repair_clock(
         What was done.
 
     Raises:
-        ClaimError: ``invalid_input`` (the evidence is no such text, or the clock is not below
-            the watermark), ``invalid_clock``.
+        ClaimError: ``invalid_input`` (the evidence is no such text, the clock is not below the
+            watermark, or the ledger is not as it was planned), ``invalid_clock``.
         StoreError: The file cannot be written; nothing was changed then.
+        TypeError: ``plan`` is no ``Repair``.
     """
     evidence = scalars.free_text(evidence, "evidence")
+    if plan is not None:
+        scalars.instance(plan, Repair, "plan")
     clocks.require_callable(clock)
     with reading(target):
         pass  # there is a log: a repair makes no file
@@ -89,6 +95,9 @@ def repair_clock(
         with store.write() as session:
             states = _owned(session)
             repair = _repair(session, states, clock)
+            if plan is not None and structs.replace(plan, now=repair.now) != repair:
+                message = "expected the ledger as it was planned, but it has moved on"
+                raise InvalidInput(message)
             scope = session.last_scope()
             for state, claim in _active(states):
                 expired = ClaimExpired(

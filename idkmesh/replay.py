@@ -118,8 +118,9 @@ def state_at(
         progress: Called with the streams folded and the streams there are.
 
     Raises:
-        InvalidInput: Both points are given, one is out of range, ``task`` refers to another
-            type of resource, or ``target`` is no path (``invalid_input``).
+        InvalidInput: Both points are given, one is out of range, the log ends before
+            ``sequence``, ``task`` refers to another type of resource, or ``target`` is no path
+            (``invalid_input``).
         StoreError: The file cannot be read, or its log does not fold.
         TypeError: ``task`` is no ``ScopedResourceRef``, or ``scope`` no ``TenantScope``.
     """
@@ -132,6 +133,9 @@ def state_at(
     only = None if task is None else task_ref(task).key
     under = "" if scope is None else f"{scalars.instance(scope, TenantScope, 'scope').key}/"
     with reading(target) as session:
+        if sequence is not None and sequence > session.head().sequence:
+            message = "expected sequence to be an event of the log, but the log ends before it"
+            raise InvalidInput(message)
         until = session.last_until(time) if time is not None else sequence
         streams = session.streams() if only is None else [only]
         found = []

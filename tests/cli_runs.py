@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -144,8 +144,15 @@ def followed(*arguments: object) -> Iterator[Follower]:
             stream.close()
 
 
-def asked(answer: bytes | signal.Signals, *arguments: object) -> tuple[int, str]:
-    """Run the command line on a real terminal, answer its question, return code and screen."""
+def asked(
+    answer: bytes | signal.Signals,
+    *arguments: object,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> tuple[int, str]:
+    """Run the command line on a real terminal, answer its question, return code and screen.
+
+    What happens meanwhile happens between the question and the answer.
+    """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*INTERRUPTIBLE, *map(str, arguments)],
@@ -163,9 +170,12 @@ def asked(answer: bytes | signal.Signals, *arguments: object) -> tuple[int, str]
                 if not read:
                     break
                 screen += read
-                if b"[y/N] " in read and isinstance(answer, bytes):
+                if b"[y/N] " not in read:
+                    continue
+                meanwhile()
+                if isinstance(answer, bytes):
                     os.write(ours, answer)
-                elif b"[y/N] " in read and isinstance(answer, signal.Signals):
+                else:
                     process.send_signal(answer)
         return process.wait(timeout=HANG_SECONDS), COLOUR.sub("", screen.decode())
     finally:

@@ -7,7 +7,7 @@ import click
 import pytest
 from cli_runs import NAMES, idkmesh
 
-from idkmesh.cli import outcome, verbs
+from idkmesh.cli import outcome, program, verbs
 
 ROOT = Path(__file__).resolve().parent.parent
 MANUAL = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
@@ -70,12 +70,12 @@ def test_the_manual_has_every_exit_code() -> None:
     """The table of exit codes has each of them once, in order."""
     assert [int(each) for each in re.findall(r"^\| (\d+) \|", MANUAL, re.MULTILINE)] == CODES
     assert CODES == [
-        outcome.FINE,
-        outcome.PROBLEMS,
-        outcome.USAGE,
-        outcome.UNREADABLE,
-        outcome.INTERRUPTED,
-        outcome.READER_GONE,
+        program.FINE,
+        program.PROBLEMS,
+        program.USAGE,
+        program.UNREADABLE,
+        program.INTERRUPTED,
+        program.READER_GONE,
     ]
 
 

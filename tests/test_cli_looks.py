@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from builders import Clock, opened
-from cli_runs import contested, idkmesh
+from cli_runs import NAMES, contested, idkmesh
 from replay_builders import life, world
 from store_checks import LOCK_FILES, foreign
 
@@ -18,7 +18,7 @@ def contest(path: Path, clock: Clock) -> Path:
 # Which task, and which point.
 
 
-@pytest.mark.parametrize("verb", ["show", "history"])
+@pytest.mark.parametrize("verb", [("show",), ("history",), ("log", "--task")])
 @pytest.mark.parametrize(
     ("name", "more", "complaint"),
     [
@@ -33,13 +33,30 @@ def contest(path: Path, clock: Clock) -> Path:
     ],
 )
 def test_a_name_that_means_no_task_is_usage(
-    contest: Path, verb: str, name: str, more: tuple[str, ...], complaint: str
+    contest: Path, verb: tuple[str, ...], name: str, more: tuple[str, ...], complaint: str
 ) -> None:
     """What names no task in the log is refused in one line, and exits 2."""
-    ran = idkmesh(verb, contest, name, *more)
+    ran = idkmesh(verb[0], contest, *verb[1:], name, *more)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f"idkmesh {verb}: invalid_input: {complaint}")
+    assert ran.err.startswith(f"idkmesh {verb[0]}: invalid_input: {complaint}")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", [("log",), ("log", "--follow"), ("tasks",)])
+@pytest.mark.parametrize("scope", ["acme/gemini", "acme/apoll", "no/such"])
+def test_a_scope_of_no_event_is_usage(contest: Path, verb: tuple[str, ...], scope: str) -> None:
+    """A scope that no event of the log is of is refused in one line, and exits 2."""
+    ran = idkmesh(verb[0], contest, *verb[1:], "--scope", scope)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"idkmesh {verb[0]}: invalid_input: expected --scope to be in the log, but {scope} is not\n"
+    )
+
+
+def test_a_task_of_no_event_is_not_followed(contest: Path) -> None:
+    """A task that is not in the log is refused, although it could come; exit 2."""
+    ran = idkmesh("log", contest, "--follow", "--task", "acme/apollo/task/T-9")
+    assert (ran.code, ran.out) == (2, "")
 
 
 @pytest.mark.parametrize("verb", [("show",), ("history",), ("log", "--task")])
@@ -87,7 +104,9 @@ def test_an_event_behind_the_end_is_usage(contest: Path) -> None:
     assert idkmesh("show", contest, "T-1", "--at", 10).code == 0
     ran = idkmesh("show", contest, "T-1", "--at", 11)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.endswith("expected --at to be an event of the log, but it ends with 10\n")
+    assert ran.err.endswith(
+        "expected sequence to be an event of the log, but the log ends before it\n"
+    )
 
 
 def test_a_task_that_was_not_there_yet_is_usage(contest: Path) -> None:
@@ -148,6 +167,37 @@ def test_any_name_means_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """The name of a test's own ledger is a file's name here, like any other."""
     monkeypatch.chdir(tmp_path)
     assert idkmesh("tasks", ":memory:").code == 3
+
+
+@pytest.mark.parametrize("verb", NAMES)
+@pytest.mark.parametrize("name", ["x" * 501, "\udcff"], ids=ascii)
+def test_a_name_that_no_ledger_can_have_is_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, name: str
+) -> None:
+    """A ledger's name that is too long or no text is refused by every verb; exit 2."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines").touch()
+    more = {
+        "show": ["T-1"],
+        "history": ["T-1"],
+        "rebuild": ["new"],
+        "backup": ["new"],
+        "repair-clock": ["--evidence", "x"],
+    }
+    arguments = ["lines", name] if verb == "import" else [name, *more.get(verb, [])]
+    ran = idkmesh(verb, *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert "expected target to be a path" in ran.err
+    assert [each.name for each in tmp_path.iterdir()] == ["lines"]
+
+
+def test_a_folder_is_no_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder is refused by the store, by whatever name; exit 3."""
+    monkeypatch.chdir(tmp_path)
+    for name in (".", "..", "", tmp_path):
+        ran = idkmesh("log", name)
+        assert (ran.code, ran.out) == (3, "")
+        assert ran.err.startswith("idkmesh log: store_")
 
 
 def test_a_ledger_of_an_earlier_version_can_be_looked_at(path: Path) -> None:

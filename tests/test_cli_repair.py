@@ -10,7 +10,7 @@ from replay_builders import rows_of
 
 from idkmesh import ClaimError, ClaimLedger, TaskClaimPolicy
 from idkmesh.clock import SystemClock
-from idkmesh.repair import plan_repair, repair_clock
+from idkmesh.repair import Repair, plan_repair, repair_clock
 
 AHEAD = 4_000_000_000
 WEEK = 604_800
@@ -118,6 +118,42 @@ def test_at_a_terminal_yes_repairs(ahead: Path) -> None:
     assert code == 0
     assert screen.rstrip().endswith("Z now; 2 claims ended.")
     assert is_repaired(ahead)
+
+
+def test_a_claim_that_was_not_shown_is_not_ended(ahead: Path, clock: Clock) -> None:
+    """Where somebody claims between the question and the answer, nothing changes; exit 1."""
+
+    def claim() -> None:
+        with opened(ahead, clock) as ledger:
+            granted(ledger, name="T-3", request_id="s-1", policy=LONG)
+
+    code, screen = asked(b"y\n", "repair-clock", ahead, *EVIDENCE, meanwhile=claim)
+    assert code == 1
+    assert " ".join(screen.split()).endswith(
+        "idkmesh repair-clock: invalid_input: expected the ledger as it was planned, "
+        "but it has moved on; nothing changed, look again"
+    )
+    assert rows_of(ahead)[-1].stream == "acme/apollo/task/T-3"
+    assert asked(b"y\n", "repair-clock", ahead, *EVIDENCE)[0] == 0
+
+
+def test_with_yes_it_ends_what_it_printed(
+    ahead: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --yes, too, a claim that is not on the list is not ended."""
+
+    def planned(target: str) -> Repair:
+        plan = plan_repair(target)
+        with opened(ahead, clock) as ledger:
+            granted(ledger, name="T-3", request_id="s-1", policy=LONG)
+        return plan
+
+    monkeypatch.setattr("idkmesh.repair.plan_repair", planned)
+    ran = idkmesh("repair-clock", ahead, *EVIDENCE, "--yes")
+    assert ran.code == 1
+    assert "T-3" not in ran.out
+    assert ran.err.endswith("but it has moved on; nothing changed, look again\n")
+    assert rows_of(ahead)[-1].stream == "acme/apollo/task/T-3"
 
 
 def test_a_clock_that_is_right_needs_no_repair(path: Path, clock: Clock) -> None:

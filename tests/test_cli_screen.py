@@ -13,13 +13,15 @@ from builders import DISPATCHER, READER, RIVAL, WORKER, Clock, binding, opened, 
 from cli_runs import COLOUR, Terminal, contested, idkmesh, on_terminal, put_anew, steers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from replay_builders import life, rows_of
+from replay_builders import life, rows_of, untyped
 
 from idkmesh import TaskClaimPolicy
 from idkmesh.cli.outcome import fail
-from idkmesh.cli.screen import Screen, json_line, moment, safe
+from idkmesh.cli.program import json_line
+from idkmesh.cli.screen import Screen, moment, safe
 from idkmesh.cli.steps import Steps
 from idkmesh.events.port import Row
+from idkmesh.naming import shown
 
 STEERING = {
     "\x00": "\\x00",
@@ -34,6 +36,8 @@ STEERING = {
     "\u034f": "\\u034f",
     "\u061c": "\\u061c",
     "\u115f": "\\u115f",
+    "\u1160": "\\u1160",
+    "\u11a8": "\\u11a8",
     "\u200b": "\\u200b",
     "\u200d": "\\u200d",
     "\u200f": "\\u200f",
@@ -41,9 +45,13 @@ STEERING = {
     "\u202e": "\\u202e",
     "\u2060": "\\u2060",
     "\u2067": "\\u2067",
+    "\u2800": "\\u2800",
     "\u3164": "\\u3164",
     "\ufe0f": "\\ufe0f",
     "\ufeff": "\\ufeff",
+    "\uffa0": "\\uffa0",
+    "\U00013441": "\\U00013441",
+    "\U0001d159": "\\U0001d159",
     "\U000e0041": "\\U000e0041",
     "\ud800": "\\ud800",
 }
@@ -55,8 +63,8 @@ MARKUP = "[red]x[/red] [blink] [/] :smile: [link=http://x]y[/link]"
 
 @pytest.mark.parametrize("character", STEERING, ids=ascii)
 def test_what_steers_or_takes_no_room_is_escaped(character: str) -> None:
-    """Controls, directions, and what nobody sees are shown by their numbers."""
-    assert safe(f"a{character}b") == f"a{STEERING[character]}b"
+    """Controls, directions, and what nobody sees are shown by their numbers, by the library too."""
+    assert safe(f"a{character}b") == shown(f"a{character}b") == f"a{STEERING[character]}b"
 
 
 @pytest.mark.parametrize("text", ["T-1", "a b", "Größe", "任务", "🙂", "\\u202e", MARKUP])
@@ -69,10 +77,10 @@ def test_what_can_be_seen_is_shown_as_it_is(text: str) -> None:
 @example("\x7f")
 def test_any_text_is_shown_on_one_line_without_controls(text: str) -> None:
     """No text whatever leaves a character that does not print, or one on top of another."""
-    shown = safe(text)
-    assert shown.isprintable()
-    assert {unicodedata.category(each) for each in shown}.isdisjoint({"Mn", "Me", "Cf", "Cc"})
-    assert safe(shown) == shown
+    told = safe(text)
+    assert told.isprintable()
+    assert {unicodedata.category(each) for each in told}.isdisjoint({"Mn", "Me", "Cf", "Cc"})
+    assert safe(told) == told
     line = json_line({text: text})
     assert line.isascii()
     assert line.isprintable()
@@ -206,11 +214,11 @@ def test_texts_are_shown_escaped_and_markup_as_it_is(
 ) -> None:
     """A text's own words are all there on a terminal, none of them obeyed."""
     hostile(path, clock)
-    shown = f"{safe(TEXT)}{MARKUP}"
+    told = f"{safe(TEXT)}{MARKUP}"
     for verb in (("show", "T-1"), ("history", "T-1")):
         plain = COLOUR.sub("", on_terminal(monkeypatch, verb[0], path, *verb[1:]).out)
-        assert f" {shown}" in plain
-        assert f" {shown}2" in plain
+        assert f" {told}" in plain
+        assert f" {told}2" in plain
 
 
 @settings(max_examples=25)
@@ -230,6 +238,20 @@ def test_generated_names_steer_nothing(tmp_path_factory: pytest.TempPathFactory,
         ran = idkmesh(verb, path)
         assert steers(ran.out + ran.err) == set()
     assert len(idkmesh("log", path).out.splitlines()) == 15
+
+
+@pytest.mark.parametrize("verb", ["log", "tasks", "show", "history", "verify"])
+def test_json_is_json_whatever_a_row_holds(path: Path, verb: str) -> None:
+    """A number that JSON does not have is shown as text, never as a bare word."""
+    with untyped(life(path), "events") as connection:
+        connection.execute("UPDATE events SET at = 9e999, number = -9e999 WHERE sequence = 2")
+    ran = idkmesh(verb, path, *["T-1"] * (verb in {"show", "history"}), "--json")
+    assert "Traceback" not in ran.err
+    for line in ran.out.splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+    if verb == "log":
+        assert '"number": "-inf"' in ran.out
+        assert '"at": "inf"' in ran.out
 
 
 # Outputs.
@@ -263,24 +285,6 @@ def test_other_encodings_get_escapes() -> None:
     screen.table(["Task"], [[("Größe", "")]])
     screen.flush()
     assert raw.getvalue() == b"Gr\\xf6\\xdfe \\u4efb\\u52a1\nTask\nGr\\xf6\\xdfe\n"
-
-
-def test_a_table_is_aligned_by_the_room_that_text_takes() -> None:
-    """In a pipe a row is one line, its columns aligned, and nothing stands behind the last."""
-    out = io.StringIO()
-    rows = [[("任务一", ""), ("1", ""), ("", "")], [("T", ""), ("22", ""), ("end", "")]]
-    Screen(out).table(["Task", "Slot", "Last"], rows)
-    assert out.getvalue() == "Task    Slot  Last\n任务一  1\nT       22    end\n"
-
-
-def test_a_long_table_is_shown_as_lines_on_a_terminal_too() -> None:
-    """A table that fills many screens is not laid out as a whole first."""
-    out = Terminal()
-    Screen(out).table(["Task"], [[("T", "")] for _ in range(501)])
-    assert COLOUR.sub("", out.getvalue()) == "Task\n" + "T\n" * 501
-    short = Terminal()
-    Screen(short).table(["Task"], [[("T", "")] for _ in range(500)])
-    assert len(short.getvalue().splitlines()) > 502
 
 
 # Progress.

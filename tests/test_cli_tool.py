@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from demo_runs import HANG_SECONDS
+from demo_runs import HANG_SECONDS, Ran
 from replay_builders import edited, forge, life, put_log, rows_of
 from store_checks import foreign
 
@@ -21,18 +21,32 @@ BARE = (
 )
 
 
-def replay(*arguments: object) -> tuple[int, list[Any]]:
-    """Run the tool without the extra; return its code and the objects that it printed."""
+# As it runs where Ctrl-C comes while the state is made.
+INTERRUPTED = (
+    "import signal, sys, idkmesh.replay as replay;"
+    " signal.signal(signal.SIGINT, signal.default_int_handler);"
+    f" replay.state_at = lambda *_, **__: signal.raise_signal(signal.SIGINT); {BARE}"
+)
+
+
+def run(as_it_runs: str, *arguments: object) -> Ran:
+    """Run the tool as a program of its own."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", BARE, str(TOOL), *map(str, arguments)],
+        [sys.executable, "-W", "error", "-c", as_it_runs, str(TOOL), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
         timeout=HANG_SECONDS,
     )
-    assert "Traceback" not in done.stderr
-    assert done.stdout.isascii()
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def replay(*arguments: object) -> tuple[int, list[Any]]:
+    """Run the tool without the extra; return its code and the objects that it printed."""
+    ran = run(BARE, *arguments)
+    assert "Traceback" not in ran.err
+    assert ran.out.isascii()
+    return ran.code, [json.loads(line) for line in ran.out.splitlines()]
 
 
 def test_state_is_every_task_with_its_claims(path: Path) -> None:
@@ -100,3 +114,19 @@ def test_what_is_asked_wrongly_exits_2(path: Path) -> None:
     assert replay("verify", path, "--seal", "monday")[0] == 2
     assert replay("state", path, "--sequence", -1)[0] == 2
     assert replay("state", path, "--sequence", 1, "--time", 1)[0] == 2
+    assert replay("state", path, "--sequence", 14)[0] == 0
+    assert replay("state", path, "--sequence", 15)[0] == 2
+
+
+@pytest.mark.parametrize("verb", ["verify", "state", "rebuild"])
+@pytest.mark.parametrize("name", [":memory:", "x" * 501, "\udcff", ""], ids=ascii)
+def test_a_name_of_no_ledger_exits_2(path: Path, verb: str, name: str) -> None:
+    """A name that is too long, no text, or that of memory, is usage, wherever it stands."""
+    assert replay(verb, name)[0] == 2
+    if verb == "rebuild":
+        assert replay(verb, life(path), name)[0] == 2
+
+
+def test_breaking_off_exits_130(path: Path) -> None:
+    """Ctrl-C ends the tool without a word."""
+    assert run(INTERRUPTED, "state", life(path)) == (130, "", "")

@@ -238,6 +238,44 @@ def test_a_second_below_the_watermark_is_enough(path: Path, clock: Clock) -> Non
     assert problems(path) == []
 
 
+@pytest.mark.parametrize("moved", ["claimed", "released", "observed", "reserved"])
+def test_a_plan_that_no_longer_fits_is_refused(path: Path, clock: Clock, moved: str) -> None:
+    """Where the ledger's time or what would end is not as planned, nothing is changed."""
+    plan = plan_repair(locked(path, clock), clock=clock)
+    clock.now = START + TEN_YEARS + (moved == "observed")
+    with opened(path, clock) as ledger:
+        if moved == "claimed":
+            ledger.claim(task("T-0"), ADA, request_id="r-2", binding=binding())
+        elif moved == "released":
+            ledger.release(task(), BOB, request_id="r-2", epoch=1)
+        elif moved == "observed":
+            ledger.configure_task(task("T-9"), DESK, SHORT)
+        else:
+            ledger.reserve_dispatch(task("T-1", OTHER_SCOPE), DESK, ADA, **GRANT)
+    clock.now = START + 100
+    before = contents(path)
+    with pytest.raises(InvalidInput, match="expected the ledger as it was planned, but it has"):
+        repair_clock(path, evidence=WHY, plan=plan, clock=clock)
+    assert contents(path) == before
+
+
+def test_a_plan_that_fits_is_done_a_moment_later(path: Path, clock: Clock) -> None:
+    """A plan holds while the clock goes on and other things than claims and time change."""
+    plan = plan_repair(locked(path, clock), clock=clock)
+    clock.now = START + TEN_YEARS
+    with opened(path, clock) as ledger:
+        ledger.configure_task(task("T-9"), DESK, SHORT)
+    clock.now = START + 107
+    done = repair_clock(path, evidence=WHY, plan=plan, clock=clock)
+    assert (done.old_watermark, done.now, done.expired) == (
+        plan.old_watermark,
+        START + 107,
+        plan.expired,
+    )
+    with pytest.raises(TypeError):
+        repair_clock(path, evidence=WHY, plan=plan.expired, clock=clock)  # type: ignore[arg-type]  # that is the test
+
+
 def test_a_second_repair_is_refused(path: Path, clock: Clock) -> None:
     """Once repaired there is nothing to repair; after another lockout there is again."""
     repair_clock(locked(path, clock), evidence=WHY, clock=clock)

@@ -20,7 +20,7 @@ from replay_builders import (
 )
 from unit_builders import refusal
 
-from idkmesh import StoreError
+from idkmesh import InvalidInput, StoreError
 from idkmesh.records import TaskClaim
 from idkmesh.replay import TaskAsOf, history, logged, state_at
 
@@ -54,7 +54,6 @@ def brief(tasks: tuple[TaskAsOf, ...]) -> Brief:
         (12, {T1: ["0/1 ada released terminal", "0/2 bob active none"]}),
         (13, {T1: ["0/1 ada released terminal", "0/2 bob expired none"]}),
         (14, {T1: ["0/1 ada released terminal", "0/2 bob expired none"]}),
-        (999, {T1: ["0/1 ada released terminal", "0/2 bob expired none"]}),
         (None, {T1: ["0/1 ada released terminal", "0/2 bob expired none"]}),
     ],
 )
@@ -143,6 +142,16 @@ def test_a_point_is_one_whole_number(path: Path, points: dict[str, Any]) -> None
     """Two points at once, or one that is no whole number in range, are invalid_input."""
     assert refusal(lambda: state_at(path, **points)).code == "invalid_input"
     assert not path.exists()
+
+
+def test_a_sequence_behind_the_end_is_refused(path: Path) -> None:
+    """A point that the log has not come to is invalid_input, for one task as for all."""
+    life(path)
+    assert len(state_at(path, sequence=14)) == 1
+    for sequence in (15, 2**62 - 1):
+        for only in (None, task("T-9")):
+            with pytest.raises(InvalidInput, match="the log ends before it"):
+                state_at(path, sequence=sequence, task=only)
 
 
 def test_other_objects_than_a_task_and_a_scope_are_refused(path: Path) -> None:

@@ -5,21 +5,21 @@ python tools/replay.py state LEDGER [--sequence N | --time T]  each task with it
 python tools/replay.py rebuild LEDGER [NEW]                  the tables, in place or in a new file
 
 Exit codes as for ``idkmesh``: 0 fine, 1 problems found, 2 usage, 3 a file cannot be read or
-written. The same functions stand behind both.
+written, 130 interrupted, 141 the reader of the output has gone. The same functions stand
+behind both.
 """
 
 import argparse
-import json
 import os
 import sys
 
 import msgspec
 
+from idkmesh.cli import program
 from idkmesh.errors import ClaimError, StoreError
+from idkmesh.events import files
 from idkmesh.replay import TaskAsOf, Verification, rebuild, state_at, verify
 from idkmesh.transfer import rebuild_into
-
-PROBLEMS, USAGE, UNREADABLE = 1, 2, 3
 
 
 def main() -> int:
@@ -27,13 +27,20 @@ def main() -> int:
     parser = arguments()
     options = parser.parse_args()
     new = getattr(options, "new", None)
+    if files.MEMORY in {options.ledger, new}:
+        parser.error("expected the name of a file, but it is that of memory")
     if new is not None and os.path.lexists(new):
         parser.error("expected NEW to be a new file, but it is there")
+    refused = program.USAGE
     try:
+        for file in [options.ledger, *([] if new is None else [new])]:
+            files.resolve(file)
+        if options.verb == "rebuild":
+            refused = program.PROBLEMS  # from here on it is an event
         if options.verb == "state":
             for task in state_at(options.ledger, sequence=options.sequence, time=options.time):
                 show(state(task))
-            return 0
+            return program.FINE
         found: Verification
         if options.verb == "verify":
             found = verify(options.ledger, seal=options.seal)
@@ -44,11 +51,9 @@ def main() -> int:
             found = verify(options.ledger)
     except (ClaimError, StoreError) as error:
         show({"error": {"code": error.code, "message": error.message}})
-        if isinstance(error, StoreError):
-            return UNREADABLE
-        return PROBLEMS if options.verb == "rebuild" else USAGE  # an event, or an argument
+        return program.UNREADABLE if isinstance(error, StoreError) else refused
     show({"ok": found.ok, **msgspec.to_builtins(found)})
-    return 0 if found.ok else PROBLEMS
+    return program.FINE if found.ok else program.PROBLEMS
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -80,8 +85,10 @@ def state(task: TaskAsOf) -> dict[str, object]:
 
 def show(content: dict[str, object]) -> None:
     """Print one object in ASCII, so that no text in it can steer a terminal."""
-    sys.stdout.write(json.dumps(content, ensure_ascii=True) + "\n")
+    sys.stdout.write(program.json_line(content) + "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.fill_descriptors()
+    with program.ending("replay.py"):
+        sys.exit(main())

@@ -2,6 +2,7 @@
 
 import re
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -9,7 +10,8 @@ from typing import Final, NamedTuple
 import click
 
 from idkmesh.cli.screen import safe
-from idkmesh.errors import InvalidInput
+from idkmesh.errors import InvalidInput, StoreError
+from idkmesh.events import files
 from idkmesh.events.catalog import is_task_stream
 from idkmesh.events.sqlite_store import reading
 from idkmesh.identity import TASK, ScopedResourceRef, TenantScope, task_from_key
@@ -74,23 +76,29 @@ def read_file(_: click.Context, __: click.Parameter, value: str | None) -> str |
     return value if value in {None, PIPE} else str(Path(str(value)).absolute())
 
 
+def read_ledger(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Read an argument that is a ledger: a file, of a name that the store takes."""
+    file = read_file(context, parameter, value)
+    try:
+        with suppress(StoreError):  # the verb itself refuses a folder
+            files.resolve(file or PIPE)
+    except InvalidInput as error:
+        raise click.BadParameter(error.message) from error
+    return file
+
+
 def point_or_now(ledger: str, at: Point | None) -> Point:
     """Return the point that is asked for; by default now, and never before the last event.
 
     Raises:
-        InvalidInput: The log ends before the point's event (``invalid_input``).
         StoreError: The file cannot be read.
     """
-    if at is not None and at.sequence is None:
+    if at is not None:
         return at
     with reading(ledger) as session:
-        head = session.head()
-    if at is None:
-        return Point(None, max(int(time.time()), head.at))
-    if at.sequence is not None and at.sequence > head.sequence:
-        message = f"expected --at to be an event of the log, but it ends with {head.sequence}"
-        raise InvalidInput(message)
-    return at
+        return Point(None, max(int(time.time()), session.head().at))
 
 
 def task_named(ledger: str, name: str, scope: TenantScope | None) -> ScopedResourceRef:
@@ -112,9 +120,9 @@ def task_named(ledger: str, name: str, scope: TenantScope | None) -> ScopedResou
         task = task_from_key(name)
         if scope not in {None, task.scope}:
             raise InvalidInput("expected TASK to be of --scope, but it is of another")
-        return task
+        return _require_task(ledger, task)
     if scope is not None:
-        return ScopedResourceRef(scope, TASK, name)
+        return _require_task(ledger, ScopedResourceRef(scope, TASK, name))
     with reading(ledger) as session:
         streams = session.streams()
     found = [each for each in streams if is_task_stream(each) and each.split("/")[3] == name]
@@ -128,11 +136,26 @@ def task_named(ledger: str, name: str, scope: TenantScope | None) -> ScopedResou
     return task_from_key(found[0])
 
 
+def require_scope(ledger: str, scope: TenantScope | None) -> None:
+    """Refuse a scope, if there is one, that no event of the log is of.
+
+    Raises:
+        InvalidInput: The log has no such event (``invalid_input``).
+        StoreError: The file cannot be read.
+    """
+    if scope is not None:
+        with reading(ledger) as session:
+            if scope.key not in {name for name, _, _ in session.scope_heads()}:
+                message = f"expected --scope to be in the log, but {scope.key} is not"
+                raise InvalidInput(message)
+
+
 def task_at(ledger: str, task: ScopedResourceRef, point: Point) -> TaskAsOf:
     """Return a task as it stood at a point.
 
     Raises:
-        InvalidInput: There was no such task (``invalid_input``).
+        InvalidInput: There was no such task, or the log ends before the point's event
+            (``invalid_input``).
         StoreError: The file cannot be read, or the task's events do not fold.
     """
     found = state_at(ledger, sequence=point.sequence, time=point.time, task=task)
@@ -140,6 +163,14 @@ def task_at(ledger: str, task: ScopedResourceRef, point: Point) -> TaskAsOf:
         message = f"expected TASK to be in the log at that point, but {task.key} is not"
         raise InvalidInput(message)
     return found[0]
+
+
+def _require_task(ledger: str, task: ScopedResourceRef) -> ScopedResourceRef:
+    with reading(ledger) as session:
+        if not session.stream_version(task.key):
+            message = f"expected TASK to be in the log, but {task.key} is not"
+            raise InvalidInput(message)
+    return task
 
 
 def _seconds(text: str) -> int | None:

@@ -15,6 +15,7 @@ from idkmesh.cli import outcome, reports
 from idkmesh.cli.asking import PIPE, read_file
 from idkmesh.cli.looking import json_option, ledger_argument
 from idkmesh.cli.outcome import told
+from idkmesh.cli.program import PROBLEMS
 from idkmesh.cli.screen import Screen, count, safe
 from idkmesh.cli.steps import Steps
 from idkmesh.errors import ClaimError, InvalidInput
@@ -151,11 +152,13 @@ def repair_clock(ledger: str, *, evidence: str, yes: bool) -> None:
         evidence = scalars.free_text(evidence, "--evidence")
         screen = Screen(sys.stdout)
         with _content("repair-clock"):
-            reports.planned(screen, repairs.plan_repair(ledger))
+            plan = repairs.plan_repair(ledger)
+            reports.planned(screen, plan)
         if not yes:
             _ask(screen)
-        with _content("repair-clock"):
-            reports.repaired(screen, repairs.repair_clock(ledger, evidence=evidence))
+        with _content("repair-clock", "; nothing changed, look again"):
+            done = repairs.repair_clock(ledger, evidence=evidence, plan=plan)
+            reports.repaired(screen, done)
 
 
 def _report(found: Verification, *, as_json: bool, sealed: str | None = None) -> None:
@@ -167,7 +170,7 @@ def _report(found: Verification, *, as_json: bool, sealed: str | None = None) ->
         reports.verification(screen, found, sealed)
     screen.flush()
     if not found.ok:
-        sys.exit(outcome.PROBLEMS)
+        sys.exit(PROBLEMS)
 
 
 def _ask(screen: Screen) -> None:
@@ -179,16 +182,16 @@ def _ask(screen: Screen) -> None:
     sys.stdout.write("Repair the clock? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        outcome.fail("repair-clock", "not agreed to; nothing changed", outcome.PROBLEMS)
+        outcome.fail("repair-clock", "not agreed to; nothing changed", PROBLEMS)
 
 
 @contextmanager
-def _content(verb: str) -> Iterator[None]:
+def _content(verb: str, advice: str = "") -> Iterator[None]:
     """Tell what is wrong with content from what is wrong with an argument."""
     try:
         yield
     except ClaimError as error:
-        outcome.fail(verb, error, outcome.PROBLEMS)
+        outcome.fail(verb, f"{error}{advice}", PROBLEMS)
 
 
 def _seal_text(given: str) -> str:

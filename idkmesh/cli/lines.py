@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from idkmesh.cli.screen import SHOWN, Parts, builtin, count, moment, safe
+from idkmesh.cli.screen import SHOWN, Parts, count, moment, safe
 from idkmesh.cli.words import OVER, PLAIN, REFUSED, UNSURE, WON
 from idkmesh.errors import StoreError
 from idkmesh.events import types as facts
@@ -46,9 +46,9 @@ def unreadable(row: Row, error: StoreError) -> Parts:
 
 def unreadable_object(row: Row, error: StoreError) -> dict[str, Any]:
     """Return the JSON object of a row whose event does not read, its body as text."""
-    columns = {name: builtin(value) for name, value in row._asdict().items() if name != "chain"}
-    chain = row.chain.hex() if isinstance(row.chain, bytes) else builtin(row.chain)
-    return {**columns, "chain": chain, "error": {"code": error.code, "message": error.message}}
+    chain = row.chain.hex() if isinstance(row.chain, bytes) else row.chain
+    fault = {"code": error.code, "message": error.message}
+    return {**row._asdict(), "chain": chain, "error": fault}
 
 
 def changes(change: Change) -> Iterator[Parts]:

@@ -13,17 +13,19 @@ from idkmesh.cli import lines, outcome, reports
 from idkmesh.cli.asking import (
     Point,
     point_or_now,
-    read_file,
+    read_ledger,
     read_point,
     read_scope,
     read_time,
+    require_scope,
     task_at,
     task_named,
 )
 from idkmesh.cli.outcome import told
+from idkmesh.cli.program import PROBLEMS
 from idkmesh.cli.screen import Screen
 from idkmesh.cli.steps import Steps
-from idkmesh.errors import InvalidInput, StoreError
+from idkmesh.errors import StoreError
 from idkmesh.events.port import Row
 from idkmesh.identity import TenantScope
 from idkmesh.replay import follow_rows, history, logged, state_at
@@ -31,7 +33,7 @@ from idkmesh.scalars import MAX_INT
 
 _PAUSE_MILLISECONDS: Final = 200
 
-ledger_argument = click.argument("ledger", callback=read_file)
+ledger_argument = click.argument("ledger", callback=read_ledger)
 task_argument = click.argument("task")
 scope_option = click.option(
     "--scope", callback=read_scope, metavar="TENANT/PROJECT", help="Of this scope only."
@@ -75,6 +77,7 @@ def log(
     """
     with told("log"):
         stream = None if task is None else task_named(ledger, task, scope).key
+        require_scope(ledger, scope)
         screen = Screen(sys.stdout)
         sound = True
 
@@ -104,7 +107,7 @@ def log(
                 else:
                     screen.line(*lines.line(event))
         if not sound:
-            outcome.fail("log", "events do not read; idkmesh verify says more", outcome.PROBLEMS)
+            outcome.fail("log", "events do not read; idkmesh verify says more", PROBLEMS)
 
 
 @click.command(epilog=outcome.CODES)
@@ -140,6 +143,7 @@ def show(
 def tasks(ledger: str, *, scope: TenantScope | None, at: Point | None, as_json: bool) -> None:
     """Show every task in a table."""
     with told("tasks"):
+        require_scope(ledger, scope)
         point = point_or_now(ledger, at)
         with Steps("folding the log", unit="tasks") as steps:
             found = state_at(
@@ -167,18 +171,13 @@ def history_(ledger: str, task: str, *, scope: TenantScope | None, as_json: bool
     with told("history"):
         reference = task_named(ledger, task, scope)
         screen = Screen(sys.stdout)
-        found = False
         for change in history(ledger, reference):
-            found = True
             if as_json:
                 screen.json(lines.change_object(change))
             else:
                 screen.line(*lines.line(change.logged))
                 for parts in lines.changes(change):
                     screen.line(*parts)
-        if not found:
-            message = f"expected TASK to be in the log, but {reference.key} is not"
-            raise InvalidInput(message)
 
 
 def _pause() -> bool:

@@ -1,23 +1,17 @@
 """How a verb ends: its exit codes, and every error as one line on the error output."""
 
-import errno
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from io import StringIO
 from typing import Any, Final, NoReturn
 
 import click
 
+from idkmesh.cli import program
+from idkmesh.cli.program import PROBLEMS, UNREADABLE, USAGE
 from idkmesh.cli.screen import safe
 from idkmesh.errors import ClaimError, ErrorCode, StoreError
-
-FINE: Final = 0
-PROBLEMS: Final = 1
-USAGE: Final = 2
-UNREADABLE: Final = 3
-INTERRUPTED: Final = 130
-READER_GONE: Final = 141
 
 CODES: Final = (
     "Exit codes: 0 fine, 1 problems found or refused, 2 usage, 3 a file cannot be read or"
@@ -26,62 +20,45 @@ CODES: Final = (
 
 
 class Verbs(click.Group):
-    """A group whose usage errors show nothing that a terminal obeys."""
+    """A group that ends as its exit codes say, and whose usage errors steer no terminal."""
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:  # noqa: ANN401  (click's)
         """Read the group's own arguments."""
-        with _harmless():
+        with _ending():
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  (click's)
         """Read a verb's arguments and run it."""
-        with _harmless():
+        with _ending():
             return super().invoke(ctx)
 
 
 @contextmanager
 def told(verb: str) -> Iterator[None]:
-    """Run a verb, flush what it printed, and turn whatever ends it early into its exit code."""
-    try:
+    """Run a verb, and turn whatever ends it early into its exit code."""
+    with program.ending(f"idkmesh {verb}"):
         try:
             yield
-        except KeyboardInterrupt:
-            raise  # a reader that has stopped would let a flush wait
-        except BaseException:
-            sys.stdout.flush()
-            raise
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _forget_output()
-        sys.exit(READER_GONE)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except StoreError as error:
-        fail(verb, error, UNREADABLE)
-    except ClaimError as error:
-        fail(verb, error, USAGE if error.code is ErrorCode.INVALID_INPUT else PROBLEMS)
-    except OSError as error:
-        name = errno.errorcode.get(error.errno or 0, "OSError")
-        fail(verb, f"{name}: {error.strerror or 'the system refused'}", UNREADABLE)
+        except StoreError as error:
+            fail(verb, error, UNREADABLE)
+        except ClaimError as error:
+            fail(verb, error, USAGE if error.code is ErrorCode.INVALID_INPUT else PROBLEMS)
 
 
 def fail(verb: str, message: object, code: int) -> NoReturn:
-    """Say in one line on the error output what is wrong, and exit."""
-    click.echo(f"idkmesh {verb}: {safe(message)}", err=True)
-    sys.exit(code)
+    """Say in one line on the error output what is wrong, behind all that was printed, and exit."""
+    sys.stdout.flush()
+    program.fail(f"idkmesh {verb}: {safe(message)}", code)
 
 
 @contextmanager
-def _harmless() -> Iterator[None]:
-    try:
-        yield
-    except click.UsageError as error:
-        raise click.UsageError(safe(error.format_message()), error.ctx) from error
-
-
-def _forget_output() -> None:
-    """Send what is still unwritten nowhere, or the interpreter would complain at its end."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+def _ending() -> Iterator[None]:
+    with program.ending("idkmesh"):
+        try:
+            yield
+        except click.UsageError as error:
+            lines = StringIO()
+            ours = isinstance(error, click.exceptions.NoArgsIsHelpError)  # it is the help
+            harmless = error if ours else click.UsageError(safe(error.format_message()), error.ctx)
+            harmless.show(lines)
+            program.fail(lines.getvalue().rstrip("\n"), USAGE)

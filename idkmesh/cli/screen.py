@@ -4,18 +4,20 @@ Everything that a ledger says goes through ``safe`` before it is shown. A log ma
 anywhere, and a name in it must neither steer a terminal nor look like another name.
 """
 
-import json
-import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from idkmesh.cli.program import json_line
+from idkmesh.naming import escaped
 
 Parts = Sequence[tuple[str, str]]
 """One line: texts, each with the style that a terminal shows it in."""
@@ -24,18 +26,12 @@ SHOWN: Final = 64
 """How much of a name a line or a table shows."""
 
 _LONGEST_TABLE: Final = 500
+_WIDEST: Final = 100_000
 _LAST_RFC3339: Final = 253_402_300_799  # the end of the year 9999
-_WITHOUT_ROOM: Final = frozenset({"Mn", "Me"})
-# Letters and signs that print nothing.
-_FILLERS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
 def safe(value: object, most: int | None = None) -> str:
-    """Return a text as it may be shown: on one line, and with nothing that a terminal obeys.
-
-    Escaped is what does not print (control characters, lone surrogates, what changes the
-    direction of text), and what prints but takes no room of its own or shows nothing, so
-    that two names which differ never look the same for that.
+    """Return whatever a ledger says as it may be shown: escaped, as much of it as is asked for.
 
     Args:
         value: A text, or anything else that a damaged row may hold.
@@ -45,9 +41,7 @@ def safe(value: object, most: int | None = None) -> str:
     if most is not None and len(text) > most:
         tail = most // 3
         text = f"{text[: most - tail - 3]}...{text[-tail:]}"
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(each if _is_seen(each) else _escaped(each) for each in text)
+    return escaped(text)
 
 
 def moment(at: object) -> str:
@@ -60,11 +54,6 @@ def moment(at: object) -> str:
 def count(number: int, noun: str) -> str:
     """Return how many there are of something, as one says it."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def json_line(content: object) -> str:
-    """Return JSON on one line and in ASCII, so that no text in it can steer a terminal."""
-    return json.dumps(content, ensure_ascii=True, default=str)
 
 
 class Screen:
@@ -94,16 +83,26 @@ class Screen:
         self._out.write(json_line(content) + "\n")
 
     def table(self, headings: Sequence[str], rows: Sequence[Parts]) -> None:
-        """Show a table; one that is long or goes into a pipe as aligned lines, one a row."""
-        if not self._terminal or len(rows) > _LONGEST_TABLE:
+        """Show a table; one that is long, too wide or for a pipe as aligned lines, one a row."""
+        table = None
+        if self._terminal and len(rows) <= _LONGEST_TABLE:
+            table = self._laid_out(headings, rows)
+        if table is None:
             self._aligned([[(heading, "bold") for heading in headings], *rows])
-            return
+        else:
+            self._console.print(table)
+
+    def _laid_out(self, headings: Sequence[str], rows: Sequence[Parts]) -> Table | None:
+        """Return a table, or None where not even the words of its headings fit."""
         table = Table(box=box.SIMPLE_HEAD, border_style="dim", header_style="bold", pad_edge=False)
         for heading in headings:
             table.add_column(heading, overflow="fold")
+        anywhere = self._console.options.update(width=_WIDEST)
+        if Measurement.get(self._console, anywhere, table).minimum > self._console.width:
+            return None
         for row in rows:
             table.add_row(*(Text(text, style) for text, style in row))
-        self._console.print(table)
+        return table
 
     def _aligned(self, rows: Sequence[Parts]) -> None:
         widths = [max(cell_len(text) for text, _ in column) for column in zip(*rows, strict=True)]
@@ -118,20 +117,3 @@ class Screen:
     def flush(self) -> None:
         """Hand on everything that was shown."""
         self._out.flush()
-
-
-def builtin(value: object) -> Any:  # noqa: ANN401  (a column of a damaged row holds whatever it does)
-    """Return a value of a row as JSON has it; what it has not as text."""
-    return value if value is None or isinstance(value, int | str) else str(value)
-
-
-def _is_seen(character: str) -> bool:
-    return (
-        character.isprintable()
-        and unicodedata.category(character) not in _WITHOUT_ROOM
-        and character not in _FILLERS
-    )
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()

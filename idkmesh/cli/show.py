@@ -54,7 +54,7 @@ class Document:
 
     def ends(self, story: Story) -> None:
         """Print it all, in ASCII, so that no name can steer a terminal."""
-        text = json.dumps(story.to_dict(), indent=2, ensure_ascii=True)
+        text = json.dumps(story.to_dict(), indent=2, ensure_ascii=True, allow_nan=False)
         self._out.write(text.replace("\x7f", "\\u007f") + "\n")
 
 

@@ -9,19 +9,17 @@ import tempfile
 from contextlib import closing
 from io import TextIOWrapper
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
 from idkmesh import ClaimError, StoreError
 from idkmesh.cli import keeping, looking, outcome, plans, show
+from idkmesh.cli.asking import read_ledger
 from idkmesh.cli.demo import play
 from idkmesh.cli.director import Audience
 from idkmesh.cli.outcome import Verbs
+from idkmesh.cli.program import PROBLEMS, USAGE
 from idkmesh.cli.story import Story
-
-_NOT_COMPLETE = outcome.PROBLEMS
-_USAGE = outcome.USAGE
 
 
 @click.group(
@@ -57,11 +55,11 @@ for verb in (
 )
 @click.option(
     "--ledger",
-    type=click.Path(path_type=Path),
+    callback=read_ledger,
     help="Keep the ledger in this new file; by default it is thrown away.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
-def demo(folder: Path | None, ledger: Path | None, *, as_json: bool) -> None:
+def demo(folder: Path | None, ledger: str | None, *, as_json: bool) -> None:
     """Watch real worker processes race for tasks.
 
     The gate refuses what is not ready and what was made on inputs that moved. One worker is
@@ -72,21 +70,21 @@ def demo(folder: Path | None, ledger: Path | None, *, as_json: bool) -> None:
     try:
         parts = plans.make_plans(folder)
     except ClaimError as error:
-        _fail(error.message, _USAGE)
-    if ledger is not None:
-        ledger = ledger.absolute()
-        _make(ledger)
+        outcome.fail("demo", error.message, USAGE)
+    file = None if ledger is None else Path(ledger)
+    if file is not None:
+        _make(file)
     out = sys.stdout
     if isinstance(out, TextIOWrapper):
         out.reconfigure(errors="backslashreplace")  # a WorkUnit's text may hold any character
     try:
         with closing(show.Document(out) if as_json else show.Teller(out)) as audience:
-            story = _play(ledger, parts, audience)
+            story = _play(file, parts, audience)
     except (ClaimError, StoreError) as error:
-        _fail(str(error), _NOT_COMPLETE)
+        outcome.fail("demo", str(error), PROBLEMS)
     if not story.complete:
         unseen = [promise.name for promise in story.missing]
-        _fail(story.broken or f"not seen: {', '.join(unseen)}", _NOT_COMPLETE)
+        outcome.fail("demo", story.broken or f"not seen: {', '.join(unseen)}", PROBLEMS)
 
 
 def _play(ledger: Path | None, parts: tuple[plans.Plan, ...], audience: Audience) -> Story:
@@ -102,13 +100,9 @@ def _make(file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
-        _fail(f"expected --ledger to name a new file, but {show.path(file)} is there", _USAGE)
+        outcome.fail(
+            "demo", f"expected --ledger to name a new file, but {show.path(file)} is there", USAGE
+        )
     except OSError as error:
         fault = f"it cannot be made: {error.strerror}"
-        _fail(f"expected --ledger to name a new file, but {fault}", _USAGE)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    """Say in one line on the error output what is wrong, and exit."""
-    click.echo(f"idkmesh demo: {message}", err=True)
-    sys.exit(code)
+        outcome.fail("demo", f"expected --ledger to name a new file, but {fault}", USAGE)
