@@ -35,7 +35,7 @@ class Folded(NamedTuple):
             session: The point to read at.
             table: The table.
         """
-        expected = dict(self._rows(table))
+        expected = {_key(table, row): row for row in self._rows(table)}
         try:
             for row in tables.stored(session, table):
                 wanted = expected.pop(_key(table, row), None)
@@ -52,24 +52,21 @@ class Folded(NamedTuple):
             if self._stream_of(table, row) not in self.doubtful:
                 yield _name(table, row), "the row is missing"
 
-    def _rows(self, table: tables.Table) -> Iterator[tuple[_Columns, _Columns]]:
-        """Yield every row that a table should hold, by its key."""
+    def _rows(self, table: tables.Table) -> Iterator[_Columns]:
+        """Yield every row that a table should hold."""
         if table == "observations":
             for known in self.observations.values():
                 for each in known.added:
-                    row = observed.row(known, each)
-                    yield _key(table, row), row
+                    yield observed.row(known, each)
             return
         for state in self.tasks.values():
             if state.policy is None:
                 continue
             if table == "tasks":
-                row = tables.task_row(state)
-                yield _key(table, row), row
+                yield tables.task_row(state)
             else:
                 for claim in state.claims.values():
-                    row = tables.claim_row(state, claim)
-                    yield _key(table, row), row
+                    yield tables.claim_row(state, claim)
 
     @staticmethod
     def _stream_of(table: tables.Table, row: _Columns) -> str:

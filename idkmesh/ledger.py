@@ -1,6 +1,5 @@
 """The coordinator's object: one method for each command and each question, and no rules."""
 
-import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, get_args
@@ -12,6 +11,7 @@ from idkmesh.commands.configure import Configure
 from idkmesh.commands.reconcile import Reconcile
 from idkmesh.commands.reserve import Reserve
 from idkmesh.commands.submit import Submit
+from idkmesh.events.files import Target
 from idkmesh.events.port import Store
 from idkmesh.events.sqlite_store import SqliteStore
 from idkmesh.identity import ScopedResourceRef, task_ref
@@ -75,7 +75,7 @@ class ClaimLedger(Ownership, Questions):
     @classmethod
     def open(
         cls,
-        target: str | os.PathLike[str],
+        target: Target,
         authorization_policy: AuthorizationPolicy | None = None,
         *,
         clock: Callable[[], int] | None = None,
@@ -351,7 +351,8 @@ class ClaimLedger(Ownership, Questions):
 
         Raises:
             StoreError: The log does not fold (``store_corrupt``, ``store_newer``), or the
-                file cannot be written; the tables are then as they were.
+                file cannot be written; the tables are then as they were, but perhaps with
+                ``outcome_unknown``.
         """
         with self._store.write() as session:
             tables.rebuild(session)

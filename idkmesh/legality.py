@@ -68,7 +68,7 @@ def require_task_stream(stream: str, scope: str) -> None:
     """Do nothing where a stream's name is that of a task in a scope.
 
     Raises:
-        StoreError: It is in another (``store_corrupt``).
+        StoreError: It is not (``store_corrupt``).
     """
     try:
         task = task_of(stream)
@@ -92,8 +92,12 @@ def impossible(state: TaskState, event: TaskEvent, at: int) -> list[str]:
         event: The event.
         at: The row's time, in epoch seconds.
 
+    Returns:
+        Each reason in a sentence; none where a command could have.
+
     Raises:
-        StoreError: The event speaks of a claim that was never granted.
+        StoreError: The task has no policy yet, or the event speaks of a claim that was never
+            granted (``store_corrupt``).
     """
     if isinstance(event, facts.ClaimExpired):
         return _out_of_turn(state, event, at)

@@ -1,6 +1,5 @@
 """The owner's repair of a clock that ran ahead: nothing revived, nothing lost, time set back."""
 
-import os
 from collections.abc import Callable
 
 from msgspec import Struct, structs
@@ -9,8 +8,9 @@ from idkmesh import clock as clocks
 from idkmesh import scalars
 from idkmesh.errors import InvalidInput
 from idkmesh.events.catalog import clock_stream, task_of
+from idkmesh.events.files import Target
 from idkmesh.events.port import ReadSession
-from idkmesh.events.sqlite_store import SqliteStore, reading
+from idkmesh.events.sqlite_store import reading, writing
 from idkmesh.events.types import ClaimExpired, ClockRepaired
 from idkmesh.projections import tables
 from idkmesh.projections.task import Claim, TaskState, evolve
@@ -32,9 +32,7 @@ class Repair(Struct, frozen=True):
     expired: tuple[TaskClaim, ...]
 
 
-def plan_repair(
-    target: str | os.PathLike[str], *, clock: Callable[[], int] | None = None
-) -> Repair:
+def plan_repair(target: Target, *, clock: Callable[[], int] | None = None) -> Repair:
     """Return what ``repair_clock`` would do now; nothing is changed.
 
     Args:
@@ -43,15 +41,17 @@ def plan_repair(
 
     Raises:
         ClaimError: ``invalid_clock``; ``invalid_input`` where the clock is not below the
-            watermark, so that there is nothing to repair.
-        StoreError: The file cannot be read.
+            watermark, so that there is nothing to repair, or ``target`` is no path.
+        StoreError: The file or its tables cannot be read, with the codes of ``verify``.
+        TypeError: ``clock`` is not callable, or ``target`` neither ``str`` nor a path object.
     """
+    clocks.require_callable(clock)
     with reading(target) as session:
         return _repair(session, _owned(session), clock)
 
 
 def repair_clock(
-    target: str | os.PathLike[str],
+    target: Target,
     *,
     evidence: str,
     plan: Repair | None = None,
@@ -79,46 +79,44 @@ def repair_clock(
     Raises:
         ClaimError: ``invalid_input`` (the evidence is no such text, the clock is not below the
             watermark, or the ledger is not as it was planned), ``invalid_clock``.
-        StoreError: The file cannot be written; nothing was changed then.
-        TypeError: ``plan`` is no ``Repair``.
+        StoreError: The file cannot be read, with the codes of ``verify``, or not written
+            (``store_readonly``, ``store_locked``, ``store_full``): nothing was changed then, but
+            that a file of an earlier version may have been upgraded. With ``outcome_unknown`` it
+            may have been done; asked again, it is done now or answers ``invalid_input``.
+        TypeError: ``clock`` is not callable, ``plan`` no ``Repair``, or ``target`` neither
+            ``str`` nor a path object.
     """
     evidence = scalars.free_text(evidence, "evidence")
     if plan is not None:
         scalars.instance(plan, Repair, "plan")
     clocks.require_callable(clock)
-    with reading(target):
-        pass  # there is a log: a repair makes no file
-    store = SqliteStore.open(
+    with writing(
         target, busy_timeout_seconds=busy_timeout_seconds, refold=tables.rebuild
-    )
-    try:
-        with store.write() as session:
-            states = _owned(session)
-            repair = _repair(session, states, clock)
-            if plan is not None and structs.replace(plan, now=repair.now) != repair:
-                message = "expected the ledger as it was planned, but it has moved on"
-                raise InvalidInput(message)
-            scope = session.last_scope()
-            for state, claim in _active(states):
-                expired = ClaimExpired(
-                    slot=claim.slot,
-                    epoch=claim.epoch,
-                    deadline="clock_repair",
-                    due_at=repair.old_watermark,
-                )
-                evolve(state, expired, repair.old_watermark)
-                owner = task_of(state.stream).scope.key
-                session.append(owner, state.stream, state.version, repair.old_watermark, expired)
-            for state in states:
-                tables.save(session, state)
-            stream = clock_stream(scope)
-            version = session.stream_version(stream) + 1
-            event = ClockRepaired(old_watermark=repair.old_watermark, evidence=evidence)
-            session.append(scope, stream, version, repair.now, event)
-            session.commit()
-            return repair
-    finally:
-        store.close()
+    ) as session:
+        states = _owned(session)
+        repair = _repair(session, states, clock)
+        if plan is not None and structs.replace(plan, now=repair.now) != repair:
+            message = "expected the ledger as it was planned, but it has moved on"
+            raise InvalidInput(message)
+        scope = session.head().scope
+        for state, claim in _active(states):
+            expired = ClaimExpired(
+                slot=claim.slot,
+                epoch=claim.epoch,
+                deadline="clock_repair",
+                due_at=repair.old_watermark,
+            )
+            evolve(state, expired, repair.old_watermark)
+            owner = task_of(state.stream).scope.key
+            session.append(owner, state.stream, state.version, repair.old_watermark, expired)
+        for state in states:
+            tables.save(session, state)
+        stream = clock_stream(scope)
+        version = session.stream_version(stream) + 1
+        event = ClockRepaired(old_watermark=repair.old_watermark, evidence=evidence)
+        session.append(scope, stream, version, repair.now, event)
+        session.commit()
+        return repair
 
 
 def _owned(session: ReadSession) -> list[TaskState]:

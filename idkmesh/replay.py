@@ -4,9 +4,9 @@ Every function here opens the file for itself. All but ``rebuild`` only read: th
 write lock, see one consistent point each, and change nothing.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -15,14 +15,15 @@ from msgspec import Struct
 from idkmesh import scalars
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
 from idkmesh.events import codec
-from idkmesh.events.catalog import is_task_stream, task_of
-from idkmesh.events.port import ReadSession, Row, typed
-from idkmesh.events.sqlite_store import SqliteStore, reading
+from idkmesh.events.catalog import is_task_stream, tag_of, task_of
+from idkmesh.events.files import Target
+from idkmesh.events.port import Progress, ReadSession, Row, typed
+from idkmesh.events.sqlite_store import SqliteStore, reading, writing
 from idkmesh.events.types import Event
 from idkmesh.identity import ScopedResourceRef, TenantScope, task_ref
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import tables
-from idkmesh.projections.task import TaskState, evolve
+from idkmesh.projections.task import TaskState
 from idkmesh.questions import records
 from idkmesh.records import TaskClaim
 from idkmesh.seal import Seal
@@ -45,11 +46,20 @@ __all__ = [
 
 _PAGE: Final = 512
 
-Target = str | os.PathLike[str]
-
 
 class Logged(Struct, frozen=True):
-    """One event of the log with its envelope; the chain value is in hex."""
+    """One event of the log with its envelope.
+
+    Attributes:
+        sequence: Its place in the file, from 1.
+        scope: The scope's storage key.
+        number: Its place in the scope, from 1.
+        stream: The stream that it stands in.
+        version: Its place in the stream, from 1.
+        at: When the command acted, in epoch seconds.
+        event: The event, in today's shape.
+        chain: The chain value, in hex.
+    """
 
     sequence: int
     scope: str
@@ -63,7 +73,7 @@ class Logged(Struct, frozen=True):
     @property
     def type(self) -> str:
         """The event's tag."""
-        return str(self.event.__struct_config__.tag)
+        return tag_of(self.event)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event and its envelope as JSON content."""
@@ -82,14 +92,25 @@ class Logged(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """One event of a task, and every field that it changed: its value before and behind it."""
+    """One event of a task and what it changed.
+
+    Attributes:
+        logged: The event.
+        changes: Every field that it changed, with its value before and after.
+    """
 
     logged: Logged
     changes: dict[str, tuple[Any, Any]]
 
 
 class TaskAsOf(Struct, frozen=True):
-    """One task as it stood at a point of the log."""
+    """One task as it stood at a point of the log.
+
+    Attributes:
+        task: The task.
+        policy: The policy that it is frozen under.
+        claims: Its claims, ordered by (created_at, slot, epoch).
+    """
 
     task: ScopedResourceRef
     policy: TaskClaimPolicy
@@ -103,14 +124,14 @@ def state_at(
     time: int | None = None,
     task: ScopedResourceRef | None = None,
     scope: TenantScope | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[TaskAsOf, ...]:
     """Return tasks as they stood at a point of the log, sorted by their storage key.
 
     Args:
         target: The ledger's file.
-        sequence: Behind this event; 0 is before the first.
-        time: Behind the last event of this time (epoch seconds) or before it. Claims past a
+        sequence: After this event; 0 is before the first.
+        time: After the last event of this time (epoch seconds) or before it. Claims past a
             deadline at that time are shown as expired, as ``peek`` would have shown them.
             Without a sequence and a time, the point is the end of the log.
         task: Only this task; without it, every task of every scope.
@@ -121,8 +142,10 @@ def state_at(
         InvalidInput: Both points are given, one is out of range, the log ends before
             ``sequence``, ``task`` refers to another type of resource, or ``target`` is no path
             (``invalid_input``).
-        StoreError: The file cannot be read, or its log does not fold.
-        TypeError: ``task`` is no ``ScopedResourceRef``, or ``scope`` no ``TenantScope``.
+        StoreError: The file cannot be read, with the codes of ``verify``; or a task's log does
+            not fold (``store_corrupt``, ``store_newer``).
+        TypeError: ``task`` is no ``ScopedResourceRef``, ``scope`` no ``TenantScope``, or
+            ``target`` neither ``str`` nor a path object.
     """
     if sequence is not None and time is not None:
         message = "expected sequence or time, but both are given"
@@ -143,7 +166,10 @@ def state_at(
             if progress is not None:
                 progress(done, len(streams))
             if is_task_stream(stream) and stream.startswith(under):
-                state = _fold_until(session, stream, until)
+                rows = session.stream(stream)
+                if until is not None:
+                    rows = takewhile(lambda row: row.sequence <= until, rows)
+                state = tables.fold(stream, rows)
                 if state.policy is not None:
                     reference = task_of(stream)
                     claims = records(reference, state, time)
@@ -161,15 +187,17 @@ def history(target: Target, task: ScopedResourceRef) -> Iterator[Change]:
     Raises:
         InvalidInput: ``task`` refers to another type of resource, or ``target`` is no path
             (``invalid_input``).
-        StoreError: The file cannot be read, or its log does not fold.
-        TypeError: ``task`` is no ``ScopedResourceRef``.
+        StoreError: The file cannot be read, with the codes of ``verify``; or the task's log
+            does not fold (``store_corrupt``, ``store_newer``).
+        TypeError: ``task`` is no ``ScopedResourceRef``, or ``target`` neither ``str`` nor a
+            path object.
     """
     stream = task_ref(task).key
     with reading(target) as session:
         state = TaskState(stream)
         before: dict[str, Any] = {}
         for row in session.stream(stream):
-            _evolve(state, row)
+            tables.apply(state, row)
             behind = _fields(state)
             changed = {
                 name: (before.get(name), value)
@@ -186,22 +214,24 @@ def follow(
     after: int = 0,
     wait: Callable[[], bool] | None = None,
 ) -> Iterator[Logged]:
-    """Yield every event behind a position, then new ones as they are committed, for ever.
+    """Yield every event after a position, then new ones as they are committed, for ever.
 
     Each event comes exactly once and in order, whichever process commits it. The position
     to resume from is the ``sequence`` of the last event that was taken.
 
     Args:
         target: The ledger's file.
-        after: The sequence behind which to begin; 0 for the whole log.
+        after: The sequence after which to begin; 0 for the whole log.
         wait: Called where nothing is new; it returns False to end the iteration. By default
             it waits for a fifth of a second.
 
     Raises:
         InvalidInput: ``after`` is out of range, or ``target`` is no path (``invalid_input``).
-        StoreError: The file cannot be read or is another by now (``store_unsafe``), an event
-            does not read or is missing, or the log ends before ``after`` (``store_corrupt``:
-            it is not the log that the position is from).
+        StoreError: The file cannot be read, with the codes of ``verify``, or is another by now
+            (``store_unsafe``); an event does not read (``store_corrupt``, ``store_newer``) or is
+            missing (``store_corrupt``); or the log ends before ``after`` (``store_corrupt``: it
+            is not the log that the position is from).
+        TypeError: ``target`` is neither ``str`` nor a path object.
     """
     position = scalars.whole(after, "after", 0, scalars.MAX_INT)
     for row in follow_rows(target, after=position, wait=wait):
@@ -227,8 +257,8 @@ def follow_rows(
 
     Raises:
         InvalidInput: ``after`` is out of range, or ``target`` is no path (``invalid_input``).
-        StoreError: The file cannot be read or is another by now (``store_unsafe``), a row
-            cannot be read, or the log ends before ``after`` (``store_corrupt``).
+        StoreError: As for ``follow``, but not of an event that does not read or is missing.
+        TypeError: As for ``follow``.
     """
     position = scalars.whole(after, "after", 0, scalars.MAX_INT)
     pause = wait or _fifth_of_a_second
@@ -263,7 +293,8 @@ def seal(target: Target) -> str:
 
     Raises:
         InvalidInput: ``target`` is no path (``invalid_input``).
-        StoreError: The file cannot be read.
+        StoreError: The file cannot be read, with the codes of ``verify``.
+        TypeError: ``target`` is neither ``str`` nor a path object.
     """
     with reading(target) as session:
         return str(Seal.of(session.head().sequence, session.scope_heads()))
@@ -273,7 +304,7 @@ def rebuild(
     target: Target,
     *,
     busy_timeout_seconds: float = 30,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Refold a ledger's tables from its log into the same file, in one transaction.
 
@@ -288,17 +319,14 @@ def rebuild(
         InvalidInput: ``busy_timeout_seconds`` is out of range, or ``target`` is no path
             (``invalid_input``).
         StoreError: The log does not fold (``store_corrupt``, ``store_newer``), the schema is
-            damaged beyond the tables (``store_corrupt``), or the file cannot be written;
-            everything is then as it was.
+            damaged beyond the tables (``store_corrupt``), or the file cannot be written
+            (``store_readonly``, ``store_locked``, ``store_full``, ``store_unsafe``,
+            ``store_foreign``): everything is then as it was. With ``outcome_unknown`` it may
+            have been done; doing it again is safe.
+        TypeError: ``target`` is neither ``str`` nor a path object.
     """
-    with reading(target):
-        pass  # there is a log: a rebuild makes no file
-    store = SqliteStore.open(target, busy_timeout_seconds=busy_timeout_seconds, log_only=True)
-    try:
-        with store.write() as session:
-            session.remake(lambda session: tables.rebuild(session, progress))
-    finally:
-        store.close()
+    with writing(target, busy_timeout_seconds=busy_timeout_seconds, log_only=True) as session:
+        session.remake(lambda session: tables.rebuild(session, progress))
 
 
 def logged(row: Row) -> Logged:
@@ -326,24 +354,6 @@ def _page(session: ReadSession, after: int) -> list[Row]:
         return session.page(after, _PAGE)
     except StoreError:
         return session.page(after, 1)
-
-
-def _fold_until(session: ReadSession, stream: str, until: int | None) -> TaskState:
-    state = TaskState(stream)
-    for row in session.stream(stream):
-        if until is not None and row.sequence > until:
-            break
-        _evolve(state, row)
-    return state
-
-
-def _evolve(state: TaskState, row: Row) -> None:
-    """Fold one row of a task's stream, and say of a row that does not fold which it is."""
-    try:
-        evolve(state, tables.task_event(row.body), row.at)
-    except StoreError as error:
-        message = f"event {row.sequence} does not fold: {error.message}"
-        raise StoreError(error.code, message) from error
 
 
 def _fields(state: TaskState) -> dict[str, Any]:

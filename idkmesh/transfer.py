@@ -5,8 +5,7 @@ it is whole. Progress is told in passes, each of which begins with nothing done;
 of unknown length.
 """
 
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,16 +13,15 @@ import msgspec
 from msgspec import Raw, Struct
 
 from idkmesh.errors import ErrorCode, InvalidInput, StoreError
+from idkmesh.events.files import Target
 from idkmesh.events.making import making
-from idkmesh.events.port import Row, WriteSession
+from idkmesh.events.port import Progress, Row, WriteSession
 from idkmesh.events.sqlite_store import SqliteStore, reading
 from idkmesh.projections import tables
 from idkmesh.scalars import MAX_INT
 from idkmesh.seal import Seal
 from idkmesh.strict_json import screen
 from idkmesh.verification import Verification, Verifier, verify
-
-Target = str | os.PathLike[str]
 
 MAX_LINE_BYTES: Final = 65_536
 ENDED: Final = "idkmesh.export.ended.v1"
@@ -84,9 +82,7 @@ _kinds: Final = msgspec.json.Decoder(_Kind)
 _writer: Final = msgspec.json.Encoder()
 
 
-def export_lines(
-    target: Target, *, progress: Callable[[int, int], None] | None = None
-) -> Iterator[bytes]:
+def export_lines(target: Target, *, progress: Progress | None = None) -> Iterator[bytes]:
     """Yield a ledger's log as JSON Lines, one CloudEvent a line, at one consistent point.
 
     The last line holds the log's seal, so that what was cut off is no export.
@@ -96,7 +92,10 @@ def export_lines(
         progress: Called now and then with the events written and the events there are.
 
     Raises:
-        StoreError: The file or a row cannot be read.
+        InvalidInput: ``target`` is no path (``invalid_input``).
+        StoreError: The file cannot be read, with the codes of ``verify``; or a row cannot
+            (``store_corrupt``).
+        TypeError: ``target`` is neither ``str`` nor a path object.
     """
     with reading(target) as session:
         for row in _counted(session.log(), session.head().sequence, progress):
@@ -109,7 +108,7 @@ def import_lines(
     lines: Iterable[bytes],
     target: Target,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Verification:
     """Make a ledger out of an export; its log has the same seal.
 
@@ -123,15 +122,20 @@ def import_lines(
         The verification of what was made.
 
     Raises:
-        InvalidInput: ``target`` exists, or a line is not what an export holds there; the
-            message names the line (``invalid_input``). Nothing is left of the target then.
-        StoreError: The target cannot be made, or does not verify once it is.
+        InvalidInput: ``target`` exists or is no path, or a line is not what an export of this
+            version holds there; the message names the line (``invalid_input``).
+        StoreError: The target cannot be made (``store_readonly``, ``store_full``,
+            ``store_unsafe``, ``outcome_unknown``), or does not verify once it is
+            (``store_corrupt``).
+        TypeError: A line is no ``bytes``, or ``target`` neither ``str`` nor a path object.
+
+    Nothing is left of the target after any of them.
     """
     return _fill(target, _rows(lines), "line", progress)
 
 
 def rebuild_into(
-    source: Target, target: Target, *, progress: Callable[[int, int], None] | None = None
+    source: Target, target: Target, *, progress: Progress | None = None
 ) -> Verification:
     """Make a new ledger out of another's log, whatever state its tables are in.
 
@@ -145,18 +149,20 @@ def rebuild_into(
         The verification of what was made.
 
     Raises:
-        InvalidInput: ``target`` exists, or an event breaks the log's rules; the message names
-            its sequence (``invalid_input``). Nothing is left of the target then.
-        StoreError: The source cannot be read or the target not made, or it does not verify.
+        InvalidInput: ``target`` exists or is no path, or an event breaks the log's rules or is
+            of a later version; the message names its place (``invalid_input``).
+        StoreError: The source cannot be read, with the codes of ``verify``; or as for
+            ``import_lines``.
+        TypeError: ``source`` or ``target`` is neither ``str`` nor a path object.
+
+    Nothing is left of the target after any of them.
     """
     with reading(source) as session:
         rows = _counted(session.log(), session.head().sequence, progress)
         return _fill(target, rows, "event", progress)
 
 
-def backup(
-    source: Target, target: Target, *, progress: Callable[[int, int], None] | None = None
-) -> Verification:
+def backup(source: Target, target: Target, *, progress: Progress | None = None) -> Verification:
     """Copy a live ledger through the engine's backup interface, and verify the copy.
 
     Args:
@@ -169,8 +175,10 @@ def backup(
         The verification of the copy. A copy with problems is kept: its source has them too.
 
     Raises:
-        InvalidInput: ``target`` exists (``invalid_input``).
-        StoreError: The source cannot be read or the target not made.
+        InvalidInput: ``target`` exists, or one of the two is no path (``invalid_input``).
+        StoreError: The source cannot be read, with the codes of ``verify``; or the target not
+            made (``store_readonly``, ``store_full``, ``store_unsafe``).
+        TypeError: ``source`` or ``target`` is neither ``str`` nor a path object.
     """
     with making(target) as path:
         with reading(source) as session:
@@ -280,7 +288,7 @@ def _fill(
     target: Target,
     rows: Iterable[Row],
     unit: str,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> Verification:
     """Make a ledger of rows in one transaction: adopt each, verify the log, fold the tables."""
     with making(target) as path:
@@ -317,9 +325,7 @@ def _adopt(session: WriteSession, row: Row, name: str) -> None:
         raise InvalidInput(message) from error
 
 
-def _counted(
-    rows: Iterable[Row], total: int, progress: Callable[[int, int], None] | None
-) -> Iterator[Row]:
+def _counted(rows: Iterable[Row], total: int, progress: Progress | None) -> Iterator[Row]:
     for done, row in enumerate(rows):
         if progress is not None and not done & 0x3FF:
             progress(done, total)

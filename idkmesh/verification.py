@@ -5,8 +5,7 @@ problem that it finds, each with its place and meaning. Behind a problem it goes
 what the file says, so that one fault is one report and not a thousand.
 """
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -16,7 +15,8 @@ from idkmesh.errors import StoreError
 from idkmesh.events import chain, codec
 from idkmesh.events import types as facts
 from idkmesh.events.catalog import clock_stream, observations_stream
-from idkmesh.events.port import ROW_TYPES, ReadSession, Row
+from idkmesh.events.files import Target
+from idkmesh.events.port import ROW_TYPES, Progress, ReadSession, Row
 from idkmesh.events.sqlite_store import reading
 from idkmesh.events.types import Event, TaskEvent
 from idkmesh.legality import (
@@ -81,10 +81,10 @@ class Verification(Struct, frozen=True):
 
 
 def verify(
-    target: str | os.PathLike[str],
+    target: Target,
     *,
     seal: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     allow_network: bool = False,
 ) -> Verification:
     """Check a ledger file against its own rules, and against an earlier seal.
@@ -104,6 +104,7 @@ def verify(
         StoreError: The file cannot be read as a ledger at all (``store_foreign``,
             ``store_newer``, ``store_unsafe``, ``store_readonly``, ``store_locked``,
             ``store_corrupt`` where there is no log in it).
+        TypeError: ``target`` is neither ``str`` nor a path object.
     """
     earlier = None if seal is None else Seal.read(seal)
     with reading(target, allow_network=allow_network) as session:
@@ -123,7 +124,7 @@ class Verifier:
         self,
         session: ReadSession,
         earlier: Seal | None,
-        progress: Callable[[int, int], None] | None,
+        progress: Progress | None,
     ) -> None:
         self._session = session
         self._earlier = earlier
@@ -138,7 +139,7 @@ class Verifier:
         self._observations: dict[str, Observations] = {}
         self._doubtful: set[str] = set()  # streams whose fold has met a problem
         self._active: set[str] = set()  # streams of tasks with an active claim
-        self._sealed: Seal | None = None
+        self._sealed: Seal | None = None  # the log's own, where the earlier one was taken
 
     def run(self) -> Verification:
         """Verify everything: the log, the engine's file, the tables, the seal.
@@ -188,12 +189,15 @@ class Verifier:
     def _head(self) -> int:
         try:
             return self._session.head().sequence
-        except (StoreError, TypeError, ValueError):
+        except StoreError:
             return 0
 
     def _rows(self) -> Iterator[Row]:
         """Yield every row that can be read, and note those that cannot."""
-        before = self._session.before_the_first()
+        try:
+            before = self._session.before_the_first()
+        except StoreError:
+            before = 0  # the page in question will say so
         if before:
             self._note("events", None, None, f"{before} rows stand before the log's first")
         after, most = 0, _PAGE

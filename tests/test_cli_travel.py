@@ -75,7 +75,9 @@ def test_a_log_that_does_not_fold_rebuilds_nothing(path: Path) -> None:
     before = path.read_bytes()
     ran = idkmesh("rebuild", path)
     assert (ran.code, ran.out) == (3, "")
-    assert ran.err.startswith("idkmesh rebuild: store_corrupt: expected an event of which")
+    assert ran.err.startswith(
+        "idkmesh rebuild: store_corrupt: event 4 does not fold: expected an event of which"
+    )
     spoil(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     assert path.read_bytes() == before
 

@@ -11,6 +11,7 @@ import apsw
 import pytest
 from builders import READER, START, Clock, task
 from replay_builders import EYE, T1, life, untyped, world
+from store_checks import store_refused
 
 from idkmesh import AuthorizationPolicy, ClaimError, ClaimLedger, StoreError, TenantScope
 from idkmesh.repair import plan_repair
@@ -90,6 +91,23 @@ def test_no_damage_makes_a_reader_fail_otherwise_than_with_a_code(path: Path, se
     chance = random.Random(seed)  # noqa: S311  (damage to repeat, not a secret)
     for _ in range(5):
         assert ends_well(path, damages(content, chance)) == []
+
+
+@pytest.mark.parametrize("filling", [b"\0", b"\xff"])
+def test_a_page_of_nothing_is_reported_and_not_raised(path: Path, filling: bytes) -> None:
+    """Whichever page but the first is overwritten, verification says what is wrong, and ends."""
+    content = world(path).read_bytes()
+    for page in range(1, len(content) // PAGE):
+        end = (page + 1) * PAGE
+        path.write_bytes(content[: page * PAGE] + filling * PAGE + content[end:])
+        assert verify(path).problems
+
+
+@pytest.mark.parametrize("read", [verify, seal, rebuild, plan_repair])
+def test_memory_is_no_ledger_to_read(read: Callable[[str], object]) -> None:
+    """Where there is no file, nothing is read and nothing is made."""
+    with store_refused("store_readonly"):
+        read(":memory:")
 
 
 def test_a_log_page_over_another_does_not_turn_a_follower_in_circles(path: Path) -> None:

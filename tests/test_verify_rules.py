@@ -44,7 +44,7 @@ from idkmesh import TaskClaimPolicy
 from idkmesh.events.port import Row
 from idkmesh.legality import broken_invariant
 from idkmesh.projections import tables
-from idkmesh.projections.task import Claim, TaskState, evolve
+from idkmesh.projections.task import Claim, TaskState
 from idkmesh.replay import rebuild, verify
 
 CLOCK = "acme/apollo/clock"
@@ -334,7 +334,7 @@ def test_an_invariant_that_is_broken_is_named(path: Path, name: str) -> None:
     state = TaskState(T1)
     for row in rows_of(life(path)):
         if row.stream == T1:
-            evolve(state, tables.task_event(row.body), row.at)
+            tables.apply(state, row)
     breaking, meaning = INVARIANTS[name]
     breaking(state, state.claims["r-2"])
     assert broken_invariant(state, state.claims["r-2"]) == meaning

@@ -66,7 +66,7 @@ def arguments() -> argparse.ArgumentParser:
     reading = verbs.add_parser("state", help="each task with its claims, as of a point")
     reading.add_argument("ledger")
     point = reading.add_mutually_exclusive_group()
-    point.add_argument("--sequence", type=int, help="behind this event")
+    point.add_argument("--sequence", type=int, help="as it stood after this event")
     point.add_argument("--time", type=int, help="at this time, in epoch seconds")
     mending = verbs.add_parser("rebuild", help="make the tables anew, in place or in a new file")
     mending.add_argument("ledger")

@@ -42,7 +42,7 @@ at_option = click.option(
     "--at",
     callback=read_point,
     metavar="POINT",
-    help="As it stood behind this event (its number), or at this time.",
+    help="As it stood after this event (its number), or at this time.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead, one object a line."
@@ -52,9 +52,7 @@ json_option = click.option(
 @click.command(epilog=outcome.CODES)
 @ledger_argument
 @click.option("--follow", is_flag=True, help="Go on with new events as they come, until Ctrl-C.")
-@click.option(
-    "--after", type=click.IntRange(0, MAX_INT), default=0, help="Begin behind this event."
-)
+@click.option("--after", type=click.IntRange(0, MAX_INT), default=0, help="Begin after this event.")
 @click.option("--since", callback=read_time, metavar="TIME", help="Leave out what is older.")
 @scope_option
 @click.option("--task", metavar="TASK", help="Of this task only.")
@@ -122,7 +120,7 @@ def show(
     """Show one task: its policy and its claims.
 
     TASK is tenant/project/task/id; the id alone will do with --scope, or where only one scope has
-    such a task. Claims past a deadline show as expired, but not as they stood behind an event.
+    such a task. Claims past a deadline show as expired, but not as they stood after an event.
     """
     with told("show"):
         reference = task_named(ledger, task, scope)

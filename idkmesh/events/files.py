@@ -37,6 +37,7 @@ BESIDE: Final = (*_SIDECARS, *LOCKS)
 # What the kernel writes for the characters that would break its table's lines and columns.
 _MOUNT_ESCAPES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
+Target = str | os.PathLike[str]
 Inode = tuple[int, int]
 looking: Final = threading.RLock()
 

@@ -11,12 +11,25 @@ from typing import Any, Final, NamedTuple, Protocol
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events.types import Event
 
+Progress = Callable[[int, int], None]
+"""Told now and then how much is done, and how much there is."""
+
 
 class Head(NamedTuple):
-    """The end of the log: the last sequence (0 before the first) and the watermark."""
+    """The end of the log: what its last row says; 0 and no scope before the first.
+
+    Attributes:
+        sequence: How many events there are.
+        at: The watermark, in epoch seconds.
+        scope: The scope that the last one belongs to.
+    """
 
     sequence: int
     at: int
+    scope: str
+
+
+NOTHING: Final = Head(0, 0, "")
 
 
 class Row(NamedTuple):
@@ -66,9 +79,6 @@ class ReadSession(Protocol):
 
     def problems(self) -> list[str]:
         """Return what the engine finds wrong with the file's schema and pages."""
-
-    def last_scope(self) -> str:
-        """Return the scope of the log's last row, or nothing before the first."""
 
     def copy_into(self, path: str) -> None:
         """Copy the whole ledger into an empty file."""

@@ -10,7 +10,7 @@ import apsw
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import chain, codec, engine, files
 from idkmesh.events.catalog import tag_of
-from idkmesh.events.port import Head, Row, typed
+from idkmesh.events.port import NOTHING, Head, Row, typed
 from idkmesh.events.sql import statements
 from idkmesh.events.types import Event
 from idkmesh.scalars import MAX_INT
@@ -93,17 +93,13 @@ class Session:
 
     def head(self) -> Head:
         found = self.rows(_HEAD)
-        return _end(found[0]) if found else Head(0, 0)
+        return _end(found[0]) if found else NOTHING
 
     def stream_version(self, stream: str) -> int:
         return self.rows(_STREAM_VERSION, (stream,))[0][0] or 0
 
     def problems(self) -> list[str]:
         return engine.problems(self._connection)
-
-    def last_scope(self) -> str:
-        found = self.rows(_HEAD)
-        return str(found[0][2]) if found else ""
 
     def copy_into(self, path: str) -> None:
         engine.backup(self._connection, path)
@@ -210,7 +206,7 @@ class WriteSession(Session):
         found = self.rows(_HEAD)
         if not found:
             self._sequence = 0
-            return Head(0, 0)
+            return NOTHING
         head = _end(found[0])
         _, _, scope, number, link = found[0]
         self._sequence = head.sequence
@@ -272,10 +268,10 @@ class WriteSession(Session):
 
 def _end(found: tuple[Any, ...]) -> Head:
     """Return the end of the log out of its last row, each value being what it must."""
-    sequence, at = found[:2]
+    sequence, at, scope = found[:3]
     if tuple(map(type, found)) != _HEAD_TYPES or not 0 <= at <= MAX_INT:
         raise _of_no_type()
-    return Head(sequence, at)
+    return Head(sequence, at, scope)
 
 
 def _of_no_type() -> StoreError:

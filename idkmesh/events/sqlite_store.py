@@ -104,7 +104,7 @@ class SqliteStore(port.Store):
     @classmethod
     def open(
         cls,
-        target: str | os.PathLike[str],
+        target: files.Target,
         *,
         busy_timeout_seconds: float = 30,
         read_only: bool = False,
@@ -128,10 +128,11 @@ class SqliteStore(port.Store):
                 is upgraded in one transaction.
 
         Raises:
-            InvalidInput: The path is empty or holds NUL (``invalid_input``).
+            InvalidInput: The path is empty, holds NUL, is too long or not UTF-8, or the timeout
+                is out of range (``invalid_input``).
             StoreError: ``store_unsafe``, ``store_foreign``, ``store_newer``,
                 ``store_readonly``, ``store_locked``, ``store_full``, ``store_corrupt``.
-            TypeError: ``target`` is no path.
+            TypeError: ``target`` is neither ``str`` nor a path object.
         """
         engine.require_engine(apsw.sqlite_lib_version())
         busy_timeout_seconds = scalars.duration(
@@ -326,9 +327,7 @@ class SqliteStore(port.Store):
 
 
 @contextmanager
-def reading(
-    target: str | os.PathLike[str], *, allow_network: bool = False
-) -> Iterator[port.ReadSession]:
+def reading(target: files.Target, *, allow_network: bool = False) -> Iterator[port.ReadSession]:
     """Open a file for reading by its log alone, and give one consistent point of it.
 
     Whatever state the tables are in, and whichever version the file is of, its log is read.
@@ -341,8 +340,41 @@ def reading(
         InvalidInput: As for ``SqliteStore.open``.
         StoreError: As for ``SqliteStore.open``.
     """
+    if os.fspath(target) == files.MEMORY:
+        message = "expected a ledger to read, but there is no file"
+        raise StoreError(ErrorCode.STORE_READONLY, message)
     store = SqliteStore.open(target, read_only=True, log_only=True, allow_network=allow_network)
     with closing(store), store.read() as session:
+        yield session
+
+
+@contextmanager
+def writing(
+    target: files.Target,
+    *,
+    busy_timeout_seconds: float,
+    log_only: bool = False,
+    refold: Callable[[port.WriteSession], None] | None = None,
+) -> Iterator[port.WriteSession]:
+    """Open a file that is a ledger already, and give the one writer's session on it.
+
+    Args:
+        target: As for ``SqliteStore.open``, but it must be there: nothing is made.
+        busy_timeout_seconds: As for ``SqliteStore.open``.
+        log_only: As for ``SqliteStore.open``.
+        refold: As for ``SqliteStore.open``.
+
+    Raises:
+        InvalidInput: As for ``SqliteStore.open``.
+        StoreError: As for ``SqliteStore.open``; ``store_readonly`` where there is no file.
+        TypeError: As for ``SqliteStore.open``.
+    """
+    with reading(target):
+        pass  # there is a log in it
+    store = SqliteStore.open(
+        target, busy_timeout_seconds=busy_timeout_seconds, log_only=log_only, refold=refold
+    )
+    with closing(store), store.write() as session:
         yield session
 
 

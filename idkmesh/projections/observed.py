@@ -56,15 +56,19 @@ def fold(stream: str, rows: Iterable[Row]) -> Observations:
 
     Raises:
         StoreError: An event does not read or could not have happened (``store_corrupt``),
-            or a later version wrote it (``store_newer``).
+            or a later version wrote it (``store_newer``); the message names its sequence.
     """
     state = Observations(stream)
     for stored in rows:
-        event = codec.decode(stored.body)
-        if not isinstance(event, PrerequisiteObserved):
-            message = "expected an observation in a stream of observations, but it is none"
-            raise StoreError(ErrorCode.STORE_CORRUPT, message)
-        evolve(state, event)
+        try:
+            event = codec.decode(stored.body)
+            if not isinstance(event, PrerequisiteObserved):
+                message = "expected an observation in a stream of observations, but it is none"
+                raise StoreError(ErrorCode.STORE_CORRUPT, message)
+            evolve(state, event)
+        except StoreError as error:
+            message = f"event {stored.sequence} does not fold: {error.message}"
+            raise StoreError(error.code, message) from error
     return state
 
 

@@ -1,6 +1,6 @@
 """The tables that the folds materialise into: loading a task, saving it, refolding all."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -9,9 +9,9 @@ import msgspec
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import codec
 from idkmesh.events.catalog import TASK_EVENTS, is_task_stream, observed_scope, task_of
-from idkmesh.events.port import ReadSession, Row, WriteSession
+from idkmesh.events.port import Progress, ReadSession, Row, WriteSession
 from idkmesh.events.sql import statements
-from idkmesh.events.types import PolicyRecord, TaskEvent
+from idkmesh.events.types import PolicyRecord
 from idkmesh.identity import TASK, TenantScope
 from idkmesh.policy import TaskClaimPolicy
 from idkmesh.projections import observed
@@ -103,7 +103,7 @@ def claim_row(state: TaskState, claim: Claim) -> tuple[object, ...]:
     return (state.stream, *msgspec.structs.astuple(claim))
 
 
-def rebuild(session: WriteSession, progress: Callable[[int, int], None] | None = None) -> None:
+def rebuild(session: WriteSession, progress: Progress | None = None) -> None:
     """Drop the tables and fold the log into new ones.
 
     Args:
@@ -147,22 +147,31 @@ def fold(stream: str, rows: Iterable[Row]) -> TaskState:
     """
     state = TaskState(stream)
     for row in rows:
-        evolve(state, task_event(row.body), row.at)
+        apply(state, row)
     return state
 
 
-def task_event(body: str) -> TaskEvent:
-    """Return the event that a row of a task's stream holds.
+def apply(state: TaskState, row: Row) -> None:
+    """Fold one row of a task's stream into its state.
+
+    Args:
+        state: The state before; it is changed in place.
+        row: The stream's next row.
 
     Raises:
-        StoreError: It does not read, or belongs to another kind of stream
-            (``store_corrupt``, ``store_newer``).
+        StoreError: The event does not read, is of another kind of stream, or could not have
+            happened (``store_corrupt``), or a later version wrote it (``store_newer``); the
+            message names its sequence.
     """
-    event = codec.decode(body)
-    if not isinstance(event, TASK_EVENTS):
-        message = "expected an event of a task in a task's stream, but it is of another kind"
-        raise StoreError(ErrorCode.STORE_CORRUPT, message)
-    return event
+    try:
+        event = codec.decode(row.body)
+        if not isinstance(event, TASK_EVENTS):
+            message = "expected an event of a task in a task's stream, but it is of another kind"
+            raise StoreError(ErrorCode.STORE_CORRUPT, message)
+        evolve(state, event, row.at)
+    except StoreError as error:
+        message = f"event {row.sequence} does not fold: {error.message}"
+        raise StoreError(error.code, message) from error
 
 
 def page(
