@@ -243,8 +243,9 @@ class Begun(NamedTuple):
         """Say whether a row goes on with it, or is found to be wrong for itself."""
         if self.stream is None:
             return type(event) is facts.ClockRepaired or ends_for_a_repair(event)
-        expires = type(event) is facts.ClaimExpired
-        return row.stream == self.stream and (row.at == self.at or not expires)
+        if ends_for_a_repair(event) or row.stream != self.stream:
+            return False
+        return row.at == self.at or type(event) is not facts.ClaimExpired
 
 
 def ends_for_a_repair(event: Event) -> bool:

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -242,10 +242,54 @@ def test_what_a_killed_maker_left_is_nobody_elses(
 
 
 def test_a_long_name_serves(path: Path, new: Path) -> None:
-    """A name as long as file systems take it has room for a hidden one."""
-    long = new.with_name("ä" * 127)
+    """A name to which SQLite can just add its own has room for a hidden one, and is opened."""
+    long = new.with_name("ä" * 123 + "b")
     assert rebuild_into(life(path), long).ok
     assert list(new.parent.iterdir()) == [long]
+    assert verify(long).ok
+
+
+@pytest.mark.parametrize("make", [rebuild_into, backup])
+def test_a_name_that_nobody_could_open_is_refused(
+    path: Path, new: Path, make: Callable[[Path, Path], object]
+) -> None:
+    """Where the names beside a file would be too long for the system, none is made."""
+    life(path)
+    with store_refused("store_unsafe"):
+        make(path, new.with_name("ä" * 124))
+    assert list(new.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
+def test_without_hard_links_a_file_that_took_the_name_first_keeps_it(
+    path: Path, new: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Whoever comes second is refused, even where it comes between a look and the name."""
+    life(path)
+
+    def no_link(_hidden: str, final: str) -> None:
+        Path(final).write_bytes(b"another's")
+        raise OSError(code, "no links here")
+
+    monkeypatch.setattr("os.link", no_link)
+    assert refusal(lambda: rebuild_into(path, new)).code == "invalid_input"
+    assert new.read_bytes() == b"another's"
+    assert list(new.parent.iterdir()) == [new]
+
+
+def test_a_system_that_refuses_the_name_is_not_asked_otherwise(
+    path: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where links are unknown is there another way; any other refusal is the answer."""
+
+    def no_link(_hidden: str, _final: str) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    life(path)
+    monkeypatch.setattr("os.link", no_link)
+    with store_refused("store_unsafe"):
+        rebuild_into(path, new)
+    assert list(new.parent.iterdir()) == []
 
 
 def test_a_path_leaves_room_for_the_hidden_name(path: Path, new: Path) -> None:

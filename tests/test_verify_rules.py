@@ -172,6 +172,13 @@ EXPIRIES: dict[str, tuple[Change, list[tuple[int, str]]]] = {
         [(6, PART)],
     ),
     "at two times": (both(told(7, at=11), told(8, at=11)), [(7, PART)]),
+    "and not partly by a repair": (
+        both(
+            ordered(1, 2, 3, 4, 5, 6, 7),
+            *(edited(row, deadline="clock_repair", due_at=START + 10) for row in (6, 7)),
+        ),
+        [(6, PART), (7, UNENDED)],
+    ),
 }
 
 

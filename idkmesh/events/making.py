@@ -1,5 +1,6 @@
 """A new file, whole under its name or not at all, whatever ends the program that makes it."""
 
+import errno
 import itertools
 import os
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from idkmesh.events import files
 
 _HIDING_BYTES: Final = 32  # what a hidden name has more than the final one, at most
 _NAME_CHARACTERS: Final = 32  # of the final name, so that the hidden one is not too long
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _numbers: Final = itertools.count()
 
 
@@ -51,8 +53,21 @@ def making(target: object) -> Iterator[str]:
 
 
 def in_the_way(path: str) -> str | None:
-    """Return the suffix of what stands where a new file is to be: none for the file itself."""
-    return next((each for each in ("", *files.BESIDE) if os.path.lexists(path + each)), None)
+    """Return the suffix of what stands where a new file is to be: none for the file itself.
+
+    Raises:
+        StoreError: The system does not say, as of a name too long for it (``store_unsafe``,
+            ``store_readonly``).
+    """
+    for suffix in ("", *files.BESIDE):
+        try:
+            os.lstat(path + suffix)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise files.refused(error) from error
+        return suffix
+    return None
 
 
 def _require_new(path: str) -> None:
@@ -96,14 +111,17 @@ def _publish(hidden: str, path: str) -> None:
         _require_new(path)
         try:
             os.link(hidden, path)
-        except FileExistsError as error:
-            raise _taken() from error
-        except OSError:
-            os.rename(hidden, path)  # no hard links here, so that a look must be enough
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            files.create(path, 0o600)  # a crash just behind it leaves an empty file
+            os.replace(hidden, path)
         else:
             # A crash just before leaves both names: the file is whole, but as one with several
             # links it is refused until the hidden name is removed.
             os.unlink(hidden)
+    except FileExistsError as error:
+        raise _taken() from error
     except OSError as error:
         raise files.refused(error) from error
     files.keep_names(os.path.dirname(path))

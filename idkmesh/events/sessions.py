@@ -96,7 +96,10 @@ class Session:
         return _end(found[0]) if found else NOTHING
 
     def stream_version(self, stream: str) -> int:
-        return self.rows(_STREAM_VERSION, (stream,))[0][0] or 0
+        found = self.rows(_STREAM_VERSION, (stream,))[0][0]
+        if found is not None and type(found) is not int:
+            raise _of_no_type()
+        return found or 0
 
     def problems(self) -> list[str]:
         return engine.problems(self._connection)
@@ -263,7 +266,12 @@ class WriteSession(Session):
 
     def _scope_head(self, scope: str) -> tuple[int, bytes]:
         found = self.rows(_SCOPE_HEAD, (scope,))
-        return (found[0][0], found[0][1]) if found else (0, chain.START)
+        if not found:
+            return 0, chain.START
+        number, link = found[0]
+        if type(number) is not int or type(link) is not bytes:
+            raise _of_no_type()
+        return number, link
 
 
 def _end(found: tuple[Any, ...]) -> Head:

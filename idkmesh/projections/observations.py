@@ -17,7 +17,7 @@ from idkmesh.prerequisites import (
 )
 
 
-class Observed(Struct):
+class Observed(Struct, array_like=True):
     """One observation as the fold knows it; the fields are the table's columns in order."""
 
     work_unit_id: str

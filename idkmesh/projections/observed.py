@@ -1,7 +1,7 @@
 """The table of observations: loading what one decision needs, saving, refolding."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,25 @@ from idkmesh.projections.observations import Observations, Observed, evolve
 _SQL: Final = statements(__file__, "observed.sql")
 _LATEST: Final = _SQL["latest"]
 
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+def of_row(kind: type[Kind], columns: tuple[Any, ...]) -> Kind:
+    """Return what a row of a table holds, each column of its type.
+
+    Args:
+        kind: A struct whose fields are the columns in order.
+        columns: The row.
+
+    Raises:
+        StoreError: A column holds what the fold never writes (``store_corrupt``).
+    """
+    try:
+        return msgspec.convert(columns, kind)
+    except msgspec.ValidationError as error:
+        message = "expected a row of the tables as the log folds to it, but it does not read"
+        raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
+
 
 def load(session: ReadSession, observation: PrerequisiteObservation) -> Observations:
     """Return what decides about one observation: its namesakes and its unit's latest."""
@@ -31,7 +50,7 @@ def load(session: ReadSession, observation: PrerequisiteObservation) -> Observat
         ("latest", (unit,)),
     ):
         for found in session.rows(_SQL[name], (scope, *key)):
-            known.know(Observed(*found))
+            known.know(of_row(Observed, found))
     return known
 
 
@@ -77,14 +96,14 @@ def latest(session: ReadSession, scope: TenantScope, units: Iterable[str]) -> di
     found = {}
     for unit in units:
         for columns in session.rows(_LATEST, (scope.key, unit)):
-            found[unit] = Observed(*columns)
+            found[unit] = of_row(Observed, columns)
     return found
 
 
 def all_latest(session: ReadSession, scope: TenantScope) -> dict[str, Observed]:
     """Return the latest observation of every unit of the scope that has one."""
     rows = session.rows(_SQL["all_latest"], (scope.key,))
-    return {columns[0]: Observed(*columns) for columns in rows}
+    return {columns[0]: of_row(Observed, columns) for columns in rows}
 
 
 def of_unit(
@@ -92,4 +111,4 @@ def of_unit(
 ) -> tuple[PrerequisiteObservation, ...]:
     """Return every retained observation of a unit, oldest first."""
     rows = session.rows(_SQL["of_unit"], (scope.key, unit))
-    return tuple(Observed(*columns).observation(scope) for columns in rows)
+    return tuple(of_row(Observed, columns).observation(scope) for columns in rows)

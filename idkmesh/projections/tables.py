@@ -33,6 +33,16 @@ _policies: Final = msgspec.json.Decoder(PolicyRecord)
 _records: Final = msgspec.json.Encoder()
 
 
+class _TaskRow(msgspec.Struct, array_like=True):
+    """What is read of a task's own row, and how many events its stream holds."""
+
+    policy: str
+    epoch_0: int
+    epoch_1: int
+    epoch_2: int
+    version: int | None
+
+
 class Surveyed(NamedTuple):
     """A claim found in a scope, with what decides whether a reader may see it."""
 
@@ -56,13 +66,11 @@ def load(session: ReadSession, stream: str) -> TaskState:
     found = session.rows(_TASK, (stream,))
     if not found:
         return state
-    policy, *epochs, version = found[0]
-    if not all(type(each) is int for each in epochs):
-        raise _no_row()
-    state.policy = _policy(policy)
-    state.epochs = epochs
-    state.version = version or 0
-    claims = [_claim(row) for row in session.rows(_CLAIMS, (stream,))]
+    row = observed.of_row(_TaskRow, found[0])
+    state.policy = _policy(row.policy)
+    state.epochs = [row.epoch_0, row.epoch_1, row.epoch_2]
+    state.version = row.version or 0
+    claims = [observed.of_row(Claim, row) for row in session.rows(_CLAIMS, (stream,))]
     state.claims = {claim.request_id: claim for claim in claims}
     return state
 
@@ -188,7 +196,7 @@ def page(
     sql = _SQL["survey_live" if live else "survey"]
     end = f"{scope.key}/{TASK}0"  # the character behind "/"
     found = session.rows(sql, (*after, end, _PAGE))
-    return [Surveyed(row[0], _claim(row[1:-2]), row[-2], row[-1]) for row in found]
+    return [Surveyed(row[0], observed.of_row(Claim, row[1:-2]), row[-2], row[-1]) for row in found]
 
 
 def first_place(scope: TenantScope) -> tuple[str, int, int]:
@@ -201,25 +209,13 @@ def owned_streams(session: ReadSession) -> list[str]:
     return [stream for (stream,) in session.rows(_SQL["owned"])]
 
 
-def _claim(row: tuple[Any, ...]) -> Claim:
-    """Return the claim that a row's columns hold, each of its type."""
-    try:
-        return msgspec.convert(row, Claim)
-    except msgspec.ValidationError as error:
-        raise _no_row() from error
-
-
 @lru_cache(maxsize=1024)
 def _policy(record: str) -> TaskClaimPolicy:
     try:
         return _policies.decode(record).policy()
-    except (msgspec.DecodeError, TypeError, ValueError) as error:
-        raise _no_row() from error
-
-
-def _no_row() -> StoreError:
-    message = "expected a row of the tables as the log folds to it, but it does not read"
-    return StoreError(ErrorCode.STORE_CORRUPT, message)
+    except (msgspec.DecodeError, ValueError) as error:
+        message = "expected a task's policy in its row, but it does not read"
+        raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
 
 
 def stored(session: ReadSession, table: Table) -> Iterator[tuple[Any, ...]]:
