@@ -150,7 +150,10 @@ class TaskState:
 
     def in_order(self) -> list[Claim]:
         """Return the claims in the one order in which they are shown and expire."""
-        return sorted(self.claims.values(), key=attrgetter("created_at", "slot", "epoch"))
+        claims = list(self.claims.values())
+        if len(claims) > 1:
+            claims.sort(key=attrgetter("created_at", "slot", "epoch"))
+        return claims
 
     def due(self, now: int) -> Iterator[tuple[Claim, Due]]:
         """Yield each active claim that is past a deadline, in their order."""
