@@ -192,6 +192,30 @@ def test_a_log_that_does_not_fold_is_not_upgraded(old: Path, change: Change) -> 
     assert contents(old) == before
 
 
+def test_a_refused_upgrade_changes_no_byte(old: Path) -> None:
+    """A file that another tool put into another journal mode stays in it where it is refused."""
+    forge(old, edited(4, lease_until=START + 311))
+    connection = foreign(old)
+    assert connection.pragma("journal_mode", "DELETE") == "delete"
+    connection.close()
+    before = old.read_bytes()
+    with store_refused("store_corrupt"):
+        opened(old, Clock(START + 10))
+    assert old.read_bytes() == before
+
+
+def test_an_upgrade_leaves_a_ledger_in_wal(old: Path) -> None:
+    """Whatever mode an older file was in, once it is upgraded it is written through a WAL."""
+    connection = foreign(old)
+    connection.pragma("journal_mode", "DELETE")
+    connection.close()
+    opened(old, Clock(START + 10)).close()
+    connection = foreign(old)
+    assert connection.pragma("journal_mode") == "wal"
+    connection.close()
+    assert problems(old) == []
+
+
 def test_an_upgrade_happens_once(old: Path) -> None:
     """A file of today is not folded again when it is opened."""
     folded: list[int] = []

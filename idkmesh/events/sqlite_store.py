@@ -299,6 +299,7 @@ class SqliteStore(port.Store):
         with WriteSession(self) as session:
             if session.is_older():  # or another one has upgraded it meanwhile
                 session.remake(refold)
+        engine.use_wal(self.handle().connection, in_memory=self._inode is None)
 
     def _connected(self) -> Handle:
         """Open, configure and judge one more connection."""
@@ -313,7 +314,8 @@ class SqliteStore(port.Store):
                 engine.create(connection)
             older = engine.file_version(connection) < files.USER_VERSION
             engine.require_schema(connection, log_only=self._log_only or older)
-            engine.use_wal(connection, in_memory=self._inode is None)
+            if not older:  # an older file is changed in nothing before it is upgraded
+                engine.use_wal(connection, in_memory=self._inode is None)
             self.require_same_file()
             if not self._read_only and connection.readonly("main"):
                 message = "expected a ledger that can be written, but it is read-only"
