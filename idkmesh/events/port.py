@@ -57,9 +57,14 @@ def typed(row: Row) -> Row:
         StoreError: One is not (``store_corrupt``).
     """
     if tuple(map(type, row)) != ROW_TYPES:
-        message = "expected a row of the log, but it holds a value of another type"
-        raise StoreError(ErrorCode.STORE_CORRUPT, message)
+        raise mistyped()
     return row
+
+
+def mistyped() -> StoreError:
+    """Return what is said of a column of the log that holds what it may not."""
+    message = "expected the log's columns to hold what their types say, but one does not"
+    return StoreError(ErrorCode.STORE_CORRUPT, message)
 
 
 class ReadSession(Protocol):

@@ -10,7 +10,7 @@ import apsw
 from idkmesh.errors import ErrorCode, StoreError
 from idkmesh.events import chain, codec, engine, files
 from idkmesh.events.catalog import tag_of
-from idkmesh.events.port import NOTHING, Head, Row, typed
+from idkmesh.events.port import NOTHING, Head, Row, mistyped, typed
 from idkmesh.events.sql import statements
 from idkmesh.events.types import Event
 from idkmesh.scalars import MAX_INT
@@ -98,7 +98,7 @@ class Session:
     def stream_version(self, stream: str) -> int:
         found = self.rows(_STREAM_VERSION, (stream,))[0][0]
         if found is not None and type(found) is not int:
-            raise _of_no_type()
+            raise mistyped()
         return found or 0
 
     def problems(self) -> list[str]:
@@ -110,7 +110,7 @@ class Session:
     def scope_heads(self) -> list[tuple[str, int, bytes]]:
         found = self.rows(_SQL["scope_heads"])
         if any(tuple(map(type, each)) != (str, int, bytes) for each in found):
-            raise _of_no_type()
+            raise mistyped()
         return [(scope, number, link) for scope, number, link in found]
 
     def log(self, after: int = 0) -> Iterator[Row]:
@@ -137,7 +137,7 @@ class Session:
     def streams(self) -> list[str]:
         names = [name for (name,) in self.rows(_SQL["streams"])]
         if not all(type(name) is str for name in names):
-            raise _of_no_type()
+            raise mistyped()
         return names
 
     def each(self, sql: str, bindings: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
@@ -270,7 +270,7 @@ class WriteSession(Session):
             return 0, chain.START
         number, link = found[0]
         if type(number) is not int or type(link) is not bytes:
-            raise _of_no_type()
+            raise mistyped()
         return number, link
 
 
@@ -278,13 +278,8 @@ def _end(found: tuple[Any, ...]) -> Head:
     """Return the end of the log out of its last row, each value being what it must."""
     sequence, at, scope = found[:3]
     if tuple(map(type, found)) != _HEAD_TYPES or not 0 <= at <= MAX_INT:
-        raise _of_no_type()
+        raise mistyped()
     return Head(sequence, at, scope)
-
-
-def _of_no_type() -> StoreError:
-    message = "expected the log's columns to hold what their types say, but one does not"
-    return StoreError(ErrorCode.STORE_CORRUPT, message)
 
 
 def _not_text() -> StoreError:

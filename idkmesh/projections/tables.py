@@ -209,6 +209,11 @@ def owned_streams(session: ReadSession) -> list[str]:
     return [stream for (stream,) in session.rows(_SQL["owned"])]
 
 
+def stored(session: ReadSession, table: Table) -> Iterator[tuple[Any, ...]]:
+    """Yield a table's rows in the order of its key; for comparing live with refolded."""
+    return session.each(_SQL[f"stored_{table}"])
+
+
 @lru_cache(maxsize=1024)
 def _policy(record: str) -> TaskClaimPolicy:
     try:
@@ -216,8 +221,3 @@ def _policy(record: str) -> TaskClaimPolicy:
     except (msgspec.DecodeError, ValueError) as error:
         message = "expected a task's policy in its row, but it does not read"
         raise StoreError(ErrorCode.STORE_CORRUPT, message) from error
-
-
-def stored(session: ReadSession, table: Table) -> Iterator[tuple[Any, ...]]:
-    """Yield a table's rows in the order of its key; for comparing live with refolded."""
-    return session.each(_SQL[f"stored_{table}"])
