@@ -156,7 +156,7 @@ def state_at(
     only = None if task is None else task_ref(task).key
     under = "" if scope is None else f"{scalars.instance(scope, TenantScope, 'scope').key}/"
     with reading(target) as session:
-        if sequence is not None and sequence > session.head().sequence:
+        if sequence is not None and sequence > session.last_sequence():
             message = "expected sequence to be an event of the log, but the log ends before it"
             raise InvalidInput(message)
         until = session.last_until(time) if time is not None else sequence
@@ -267,7 +267,7 @@ def follow_rows(
         while True:
             store.require_same_file()
             with store.read() as session:
-                if session.head().sequence < position:
+                if session.last_sequence() < position:
                     message = "expected the log to reach the position, but it ends before it"
                     raise StoreError(ErrorCode.STORE_CORRUPT, message)
                 page = _page(session, position)
@@ -297,7 +297,7 @@ def seal(target: Target) -> str:
         TypeError: ``target`` is neither ``str`` nor a path object.
     """
     with reading(target) as session:
-        return str(Seal.of(session.head().sequence, session.scope_heads()))
+        return str(Seal.of(session.last_sequence(), session.scope_heads()))
 
 
 def rebuild(

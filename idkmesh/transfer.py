@@ -98,9 +98,9 @@ def export_lines(target: Target, *, progress: Progress | None = None) -> Iterato
         TypeError: ``target`` is neither ``str`` nor a path object.
     """
     with reading(target) as session:
-        for row in _counted(session.log(), session.head().sequence, progress):
+        for row in _counted(session.log(), session.last_sequence(), progress):
             yield _writer.encode(line_of(row)) + b"\n"
-        seal = Seal.of(session.head().sequence, session.scope_heads())
+        seal = Seal.of(session.last_sequence(), session.scope_heads())
         yield _writer.encode(end_of(seal)) + b"\n"
 
 
@@ -158,7 +158,7 @@ def rebuild_into(
     Nothing is left of the target after any of them.
     """
     with reading(source) as session:
-        rows = _counted(session.log(), session.head().sequence, progress)
+        rows = _counted(session.log(), session.last_sequence(), progress)
         return _fill(target, rows, "event", progress)
 
 

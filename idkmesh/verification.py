@@ -188,7 +188,7 @@ class Verifier:
 
     def _head(self) -> int:
         try:
-            return self._session.head().sequence
+            return self._session.last_sequence()
         except StoreError:
             return 0
 

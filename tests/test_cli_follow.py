@@ -108,6 +108,24 @@ def test_a_pipe_that_nobody_reads_ends_a_verb_quietly(
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--task", "acme/apollo/task/T-1"),
+        ("--task", "T-1", "--scope", "acme/apollo"),
+        ("--scope", "acme/apollo"),
+    ],
+)
+def test_what_is_still_to_come_can_be_followed(
+    path: Path, clock: Clock, words: tuple[str, ...]
+) -> None:
+    """A watcher may be there before the first event of a scope or of a task."""
+    watching = ("log", path, "--follow", "--json", *words)
+    with opened(path, clock) as ledger, followed(*watching) as follower:
+        granted(ledger)
+        assert [next_sequence(follower) for _ in range(3)] == [1, 2, 3]
+
+
 def test_without_follow_a_log_ends(path: Path, clock: Clock) -> None:
     """A log that is not followed ends with its last event."""
     with opened(path, clock) as ledger:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from builders import Clock, opened
 from cli_runs import NAMES, contested, idkmesh
-from replay_builders import life, world
+from replay_builders import life, unguarded, world
 from store_checks import LOCK_FILES, foreign
 
 
@@ -42,21 +42,32 @@ def test_a_name_that_means_no_task_is_usage(
     assert ran.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", [("log",), ("log", "--follow"), ("tasks",)])
+@pytest.mark.parametrize("verb", ["log", "tasks"])
 @pytest.mark.parametrize("scope", ["acme/gemini", "acme/apoll", "no/such"])
-def test_a_scope_of_no_event_is_usage(contest: Path, verb: tuple[str, ...], scope: str) -> None:
+def test_a_scope_of_no_event_is_usage(contest: Path, verb: str, scope: str) -> None:
     """A scope that no event of the log is of is refused in one line, and exits 2."""
-    ran = idkmesh(verb[0], contest, *verb[1:], "--scope", scope)
+    ran = idkmesh(verb, contest, "--scope", scope)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        f"idkmesh {verb[0]}: invalid_input: expected --scope to be in the log, but {scope} is not\n"
+        f"idkmesh {verb}: invalid_input: expected --scope to be in the log, but {scope} is not\n"
     )
 
 
-def test_a_task_of_no_event_is_not_followed(contest: Path) -> None:
-    """A task that is not in the log is refused, although it could come; exit 2."""
-    ran = idkmesh("log", contest, "--follow", "--task", "acme/apollo/task/T-9")
+def test_an_id_alone_of_no_event_is_not_followed(contest: Path) -> None:
+    """Whose task an id is to be nobody knows before it is there; exit 2."""
+    ran = idkmesh("log", contest, "--follow", "--task", "T-9")
     assert (ran.code, ran.out) == (2, "")
+
+
+@pytest.mark.parametrize("at", [-5, 2**62])
+def test_a_last_row_of_a_bad_time_hides_no_other(path: Path, at: int) -> None:
+    """Whoever needs only where the log ends reads it, whatever its last row says of time."""
+    with unguarded(life(path)) as connection:
+        connection.execute("UPDATE events SET at = ? WHERE sequence = 14", (at,))
+    assert len(idkmesh("log", path, "--json").out.splitlines()) == 14
+    for words in (("show", "T-1", "--at", "12"), ("history", "T-1"), ("seal",)):
+        assert idkmesh(words[0], path, *words[1:]).code == 0
+    assert idkmesh("verify", path).code == 1
 
 
 @pytest.mark.parametrize("verb", [("show",), ("history",), ("log", "--task")])

@@ -130,3 +130,11 @@ def test_a_name_of_no_ledger_exits_2(path: Path, verb: str, name: str) -> None:
 def test_breaking_off_exits_130(path: Path) -> None:
     """Ctrl-C ends the tool without a word."""
     assert run(INTERRUPTED, "state", life(path)) == (130, "", "")
+
+
+def test_what_belongs_to_a_new_file_is_in_its_way(path: Path, tmp_path: Path) -> None:
+    """A file that stands where the engine would put its own beside NEW is a wrong argument."""
+    new = tmp_path / "other.sqlite3"
+    new.with_name(new.name + "-wal").touch()
+    assert run(BARE, "rebuild", life(path), new).code == 2
+    assert not new.exists()

@@ -10,7 +10,6 @@ behind both.
 """
 
 import argparse
-import os
 import sys
 
 import msgspec
@@ -18,6 +17,7 @@ import msgspec
 from idkmesh.cli import program
 from idkmesh.errors import ClaimError, StoreError
 from idkmesh.events import files
+from idkmesh.events.making import in_the_way
 from idkmesh.replay import TaskAsOf, Verification, rebuild, state_at, verify
 from idkmesh.transfer import rebuild_into
 
@@ -29,12 +29,11 @@ def main() -> int:
     new = getattr(options, "new", None)
     if files.MEMORY in {options.ledger, new}:
         parser.error("expected the name of a file, but it is that of memory")
-    if new is not None and os.path.lexists(new):
-        parser.error("expected NEW to be a new file, but it is there")
     refused = program.USAGE
     try:
-        for file in [options.ledger, *([] if new is None else [new])]:
-            files.resolve(file)
+        files.resolve(options.ledger)
+        if new is not None and in_the_way(files.resolve(new)) is not None:
+            parser.error("expected NEW to be a new file, but it is there, or what belongs to one")
         if options.verb == "rebuild":
             refused = program.PROBLEMS  # from here on it is an event
         if options.verb == "state":

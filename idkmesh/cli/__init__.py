@@ -1,5 +1,6 @@
 """The command line ``idkmesh``. What it shows with comes as an extra, and may be missing."""
 
+import sys
 from typing import Final
 
 from idkmesh.cli import program
@@ -13,6 +14,8 @@ def main() -> None:
     try:
         # Only here: a worker process imports this package and needs neither of the two.
         from idkmesh.cli.verbs import idkmesh  # noqa: PLC0415  (see above)
+    except KeyboardInterrupt:
+        sys.exit(program.INTERRUPTED)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _FROM_THE_EXTRA:
             raise

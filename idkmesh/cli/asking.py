@@ -101,13 +101,16 @@ def point_or_now(ledger: str, at: Point | None) -> Point:
         return Point(None, max(int(time.time()), session.head().at))
 
 
-def task_named(ledger: str, name: str, scope: TenantScope | None) -> ScopedResourceRef:
+def task_named(
+    ledger: str, name: str, scope: TenantScope | None, *, to_come: bool = False
+) -> ScopedResourceRef:
     """Return the task that a name means.
 
     Args:
         ledger: The file.
         name: The task's storage key; or its id, where there is a scope or only one such task.
         scope: The task's scope, or None.
+        to_come: Whether a whole name may be that of a task of which there is no event yet.
 
     Raises:
         InvalidInput: The name means no task or several (``invalid_input``).
@@ -120,9 +123,15 @@ def task_named(ledger: str, name: str, scope: TenantScope | None) -> ScopedResou
         task = task_from_key(name)
         if scope not in {None, task.scope}:
             raise InvalidInput("expected TASK to be of --scope, but it is of another")
-        return _require_task(ledger, task)
-    if scope is not None:
-        return _require_task(ledger, ScopedResourceRef(scope, TASK, name))
+    elif scope is not None:
+        task = ScopedResourceRef(scope, TASK, name)
+    else:
+        return _only_task(ledger, name)
+    return task if to_come else _require_task(ledger, task)
+
+
+def _only_task(ledger: str, name: str) -> ScopedResourceRef:
+    """Return the one task of an id, in whichever scope."""
     with reading(ledger) as session:
         streams = session.streams()
     found = [each for each in streams if is_task_stream(each) and each.split("/")[3] == name]

@@ -53,7 +53,7 @@ def _rebuild(store: SqliteStore, ledger: ClaimLedger) -> Rebuilt:
     ledger.rebuild()
     refolded = _rows(store)
     with store.read() as session:
-        events = session.head().sequence
+        events = session.last_sequence()
     return Rebuilt(
         events=events,
         tasks=len(refolded["tasks"]),

@@ -74,14 +74,15 @@ def log(
     id alone will do with --scope, or where only one scope has such a task.
     """
     with told("log"):
-        stream = None if task is None else task_named(ledger, task, scope).key
-        require_scope(ledger, scope)
+        stream = None if task is None else task_named(ledger, task, scope, to_come=follow).key
+        if not follow:
+            require_scope(ledger, scope)
         screen = Screen(sys.stdout)
         sound = True
 
         def wanted(row: Row) -> bool:
             return (
-                (since is None or row.at >= since)
+                (since is None or type(row.at) is not int or row.at >= since)
                 and (scope is None or row.scope == scope.key)
                 and (stream is None or row.stream == stream)
             )

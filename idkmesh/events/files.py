@@ -289,6 +289,9 @@ def refused(error: OSError) -> StoreError:
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         message = "expected leave to open the ledger, but the system gives none"
         return StoreError(ErrorCode.STORE_READONLY, message)
+    if error.errno == errno.ENOENT:
+        message = "expected a file of that name, but it is gone or its folder is"
+        return StoreError(ErrorCode.STORE_UNSAFE, message)
     message = "expected a file that can be opened, but the system refused it"
     return StoreError(ErrorCode.STORE_UNSAFE, message)
 

@@ -2,6 +2,9 @@
 -- The file's last row: its sequence and the watermark, and what its scope goes on from.
 SELECT sequence, at, scope, number, chain FROM events ORDER BY sequence DESC LIMIT 1;
 
+-- name: last_sequence
+SELECT sequence FROM events ORDER BY sequence DESC LIMIT 1;
+
 -- name: scope_head
 -- The scope's last row: what the next one is numbered and chained after.
 SELECT number, chain FROM events WHERE scope = ? ORDER BY number DESC LIMIT 1;

@@ -73,6 +73,9 @@ class ReadSession(Protocol):
     def head(self) -> Head:
         """Return the end of the log at this point."""
 
+    def last_sequence(self) -> int:
+        """Return the last event's sequence, 0 before the first, whatever else its row holds."""
+
     def stream_version(self, stream: str) -> int:
         """Return how many events the stream holds."""
 

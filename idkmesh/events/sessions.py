@@ -95,6 +95,14 @@ class Session:
         found = self.rows(_HEAD)
         return _end(found[0]) if found else NOTHING
 
+    def last_sequence(self) -> int:
+        found = self.rows(_SQL["last_sequence"])
+        if not found:
+            return 0
+        if type(found[0][0]) is not int:
+            raise mistyped()
+        return int(found[0][0])
+
     def stream_version(self, stream: str) -> int:
         found = self.rows(_STREAM_VERSION, (stream,))[0][0]
         if found is not None and type(found) is not int:

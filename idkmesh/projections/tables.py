@@ -122,7 +122,7 @@ def rebuild(session: WriteSession, progress: Progress | None = None) -> None:
         StoreError: An event does not read or could not have happened (``store_corrupt``),
             or a later version wrote it (``store_newer``).
     """
-    total = session.head().sequence
+    total = session.last_sequence()
     tell = progress or (lambda _done, _total: None)
     tell(0, total)
     done = 0
