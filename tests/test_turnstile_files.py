@@ -52,7 +52,8 @@ def test_whoever_has_finished_cannot_overtake_whoever_waits(
     for _ in range(50):
         assert one.acquire(soon()) is True
         waiting = Asking(other.acquire, soon())
-        until(lambda: is_locked(path, "-queue"))
+        # Its first try takes the queue for a moment, too: it waits once its thread is asked.
+        until(lambda: other._pending and is_locked(path, "-queue"))
         one.release()
         assert one.acquire(PAST) is False
         assert waiting.wait() is True
